@@ -1,0 +1,1 @@
+"""Public data sets as non-negative arrays, integer labels and class names."""

@@ -1,0 +1,1 @@
+"""The engines: how the equations are executed."""
