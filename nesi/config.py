@@ -1,0 +1,260 @@
+"""The typed, validated form of a parameter file.
+
+Keys carry the paper's symbols (C, A, epsilon_W, ...). Everything that can change a number in the records is here and
+is written, fully resolved, to `params.yaml` beside them; machine settings are not.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from nesi.errors import NesiError
+from nesi.yaml_files import parse_yaml, read_yaml
+
+Network = Literal["ff", "r", "ff+", "r+"]
+NETWORKS: tuple[str, ...] = get_args(Network)
+Inference = Literal["exact", "truncated"]
+Backend = Literal["numba", "c", "jax"]
+
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
+Size = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+Rate = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
+Labels = Union[Count, Literal["all"]]
+Option = Union[
+    Annotated[bool, Field(strict=True)],
+    Annotated[int, Field(strict=True)],
+    Annotated[float, Field(strict=True, allow_inf_nan=False)],
+    Annotated[str, Field(strict=True, max_length=1000)],
+    None,
+]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TruncatedOptions(_Section):
+    """How the truncated posterior looks for the best units of a data point."""
+
+    active: Size = 15
+    neighbours: Size = 10
+
+
+class TuningOptions(_Section):
+    """What `python -m nesi tune` searches: the number of labels it may use, and the values of each free parameter."""
+
+    labels: Count
+    grid: dict[Literal["C", "A", "epsilon_W", "epsilon_R", "threshold"], Annotated[list[Any], Field(min_length=1)]]
+    repeats: Size = 1
+
+    @field_validator("grid")
+    @classmethod
+    def _values_are_numbers(cls, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for key, values in grid.items():
+            for value in values:
+                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+                    raise ValueError(f"{key} holds {_shown(value)}, but a number >= 0 was expected")
+        return grid
+
+
+class CellOverride(_Section):
+    """Settings that differ for some networks and numbers of labels; a missing `networks` or `labels` means all."""
+
+    networks: list[Network] | None = None
+    labels: list[Labels] | None = None
+    C: Size | None = None
+    A: Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)] | None = None
+    epsilon_W: Rate | None = None
+    epsilon_R: Rate | None = None
+    threshold: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
+    iterations: Size | None = None
+    batch_size: Size | None = None
+    minibatch_rule: Literal["sequential", "summed"] | None = None
+    inference: Inference | None = None
+    stopping: Annotated[bool, Field(strict=True)] | None = None
+    W_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
+    R_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
+
+    def changes(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"networks", "labels"}, exclude_none=True)
+
+
+class ExperimentParameters(_Section):
+    """One experiment: a data set, the free parameters of the paper, and the cells of the table to run."""
+
+    dataset: Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
+    data: dict[Annotated[str, Field(strict=True, max_length=60)], Option] = {}
+    train_size: Size | None = None
+    experiment: Annotated[str, Field(strict=True, min_length=1, max_length=100)] | None = None
+
+    C: Size
+    A: Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)]
+    epsilon_W: Rate
+    epsilon_R: Rate
+    threshold: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.6
+    iterations: Size
+
+    networks: Annotated[list[Network], Field(min_length=1)]
+    labels: Annotated[list[Labels], Field(min_length=1)]
+    runs: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 10
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**64)] = 1
+
+    inference: Inference = "exact"
+    truncated: TruncatedOptions = TruncatedOptions()
+    backend: Backend = "numba"
+    dtype: Literal["float32", "float64"] = "float32"
+    batch_size: Size = 1000
+    minibatch_rule: Literal["sequential", "summed"] = "sequential"
+    shuffle: Annotated[bool, Field(strict=True)] = True
+    stopping: Annotated[bool, Field(strict=True)] = False
+    greedy: Annotated[bool, Field(strict=True)] = False
+    W_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
+    R_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
+    overrides: list[CellOverride] = []
+
+    threads: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    keep_weights: Literal["first", "all", "none"] = "first"
+    test_error_every: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
+    checkpoint_seconds: Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)] = 60.0
+    tuning: TuningOptions | None = None
+
+    @field_validator("networks", "labels")
+    @classmethod
+    def _each_once(cls, values: list[Any]) -> list[Any]:
+        for value in values:
+            if values.count(value) > 1:
+                raise ValueError(f"{value} is listed twice")
+        return values
+
+    @model_validator(mode="after")
+    def _overrides_meet_a_cell(self) -> "ExperimentParameters":
+        for number, override in enumerate(self.overrides, start=1):
+            if not override.changes():
+                raise ValueError(f"overrides, entry {number}, changes nothing")
+        return self
+
+    def for_cell(self, network: str, labels: int, n_train: int) -> "ExperimentParameters":
+        """The parameters of one cell of the table, with its overrides applied (later entries win)."""
+        changes: dict[str, Any] = {}
+        for override in self.overrides:
+            label_numbers = [n_train if entry == "all" else entry for entry in override.labels or [labels]]
+            if network in (override.networks or [network]) and labels in label_numbers:
+                changes.update(override.changes())
+        return self.model_copy(update=changes)
+
+    def to_yaml(self) -> str:
+        """The whole of it as a parameter file."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=120)
+
+
+# What may differ when a directory is continued: none of it changes a number in the records.
+FREE_ON_RESUME = frozenset({"checkpoint_seconds", "keep_weights", "tuning"})
+
+
+def load_parameters(path: Path, changes: dict[str, Any] | None = None) -> ExperimentParameters:
+    """Read and validate the parameter file, with `changes` (dotted key -> value) on top."""
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise NesiError(f"{path}: holds {_shown(content)}, but lines of the form 'key: value' were expected.")
+    for key, value in (changes or {}).items():
+        _set_dotted(content, key, value)
+    return validated(content, str(path))
+
+
+def validated(content: dict[Any, Any], origin: str) -> ExperimentParameters:
+    """`content` as checked parameters; the error names key, value and remedy in one sentence."""
+    try:
+        return ExperimentParameters.model_validate(content)
+    except ValidationError as error:
+        raise NesiError(f"{origin}: {_explain(error)}") from None
+    except (RecursionError, OverflowError) as error:
+        raise NesiError(f"{origin}: cannot be read as parameters ({type(error).__name__}).") from None
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """'key=value' of the option --set; the value is read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise NesiError(f"--set {_shown(text)}: expected key=value, for instance --set C=1000.")
+    return key.strip(), parse_yaml(value, f"--set {key.strip()[:60]}")
+
+
+def nearest_key(key: str, known: list[str]) -> str | None:
+    """The known key that `key` was probably meant to be."""
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(key.lower()[:100], list(lowered), n=1, cutoff=0.5)
+    return lowered[close[0]] if close else None
+
+
+def first_difference(stored: ExperimentParameters, given: ExperimentParameters) -> str | None:
+    """Which key keeps a directory from being continued, with both values; None if nothing does."""
+    for key in type(stored).model_fields:
+        before, now = getattr(stored, key), getattr(given, key)
+        if key not in FREE_ON_RESUME and before != now:
+            return f"'{key}' (stored: {_shown(_plain(before))}, given: {_shown(_plain(now))})"
+    return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+
+
+def _set_dotted(content: dict[Any, Any], key: str, value: Any) -> None:
+    *parents, last = key.split(".")
+    for parent in parents:
+        inner = content.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise NesiError(f"--set {key[:60]}: '{parent[:60]}' is not a group of keys.")
+        content = inner
+    content[last] = value
+
+
+def _explain(error: ValidationError) -> str:
+    # A misspelt key shows up twice, as unknown and as missing: the first of the two says more.
+    errors = error.errors(include_url=False)
+    first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
+    location = [part for part in first["loc"] if not _is_type_tag(part)]
+    name = ".".join(str(part) for part in location)[:80]
+    if first["type"] == "extra_forbidden":
+        known = list(_model_at(location[:-1]).model_fields)
+        near = nearest_key(str(location[-1]), known)
+        hint = f"did you mean '{near}'?" if near else f"known keys are {', '.join(known)}."
+        return f"unknown key '{name}'; {hint}"
+    if first["type"] == "missing":
+        return f"the key '{name}' is missing."
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{name}: {message}." if name else f"{message}."
+    if "labels" in location and location[0] != "tuning":
+        message = "Input should be a whole number from 1 on, or all"
+    return f"{name} is {_shown(first['input'])}: {message[:1].lower()}{message[1:]}."
+
+
+def _is_type_tag(part: Any) -> bool:
+    """pydantic adds the tried alternative of a union to the location ('int', 'literal[...]'); users need not see it."""
+    return isinstance(part, str) and (
+        "[" in part or part in {"int", "float", "str", "bool", "none", "constrained-int", "constrained-str"}
+    )
+
+
+def _model_at(location: list[Any]) -> type[BaseModel]:
+    if location[:1] == ["truncated"]:
+        return TruncatedOptions
+    if location[:1] == ["tuning"]:
+        return TuningOptions
+    if location[:1] == ["overrides"]:
+        return CellOverride
+    return ExperimentParameters
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, RecursionError):  # an integer of more than 4300 digits has no repr
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
