@@ -6,7 +6,7 @@ is written, fully resolved, to `params.yaml` beside them; machine settings are n
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -22,14 +22,14 @@ Backend = Literal["numba", "c", "jax"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 Size = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 Rate = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
-Labels = Union[Count, Literal["all"]]
-Option = Union[
-    Annotated[bool, Field(strict=True)],
-    Annotated[int, Field(strict=True)],
-    Annotated[float, Field(strict=True, allow_inf_nan=False)],
-    Annotated[str, Field(strict=True, max_length=1000)],
-    None,
-]
+Labels = Count | Literal["all"]
+Option = (
+    Annotated[bool, Field(strict=True)]
+    | Annotated[int, Field(strict=True)]
+    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+    | Annotated[str, Field(strict=True, max_length=1000)]
+    | None
+)
 
 
 class _Section(BaseModel):
@@ -141,7 +141,7 @@ class ExperimentParameters(_Section):
         changes: dict[str, Any] = {}
         for override in self.overrides:
             label_numbers = [n_train if entry == "all" else entry for entry in override.labels or [labels]]
-            if network in (override.networks or [network]) and labels in label_numbers:
+            if (override.networks is None or network in override.networks) and labels in label_numbers:
                 changes.update(override.changes())
         return self.model_copy(update=changes)
 

@@ -1,0 +1,8 @@
+"""python -m nesi {run, compare, report, tune}"""
+
+import sys
+
+from nesi.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Our numbers against the paper's, cell by cell: mean, standard error, difference, z, and a verdict in plain words."""
+
+import json
+import math
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scipy import stats
+
+from nesi.config import NETWORKS
+from nesi.errors import NesiError
+from nesi.published import PublishedCell, PublishedExperiment, published_experiment
+from nesi.records import RECORDS, Record, read_records
+
+FEWEST_RUNS = 3
+SIGNIFICANCE = 0.05
+BETTER, WITHIN_NOISE, WORSE = "better", "within noise", "worse"
+TOO_FEW, NOT_PUBLISHED = "too few runs to say", "not in the paper"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One network with one number of labels. Errors in percent; z < 0 means ours is lower."""
+
+    experiment: str
+    dataset: str
+    network: str
+    labels: int
+    runs: int
+    mean: float
+    sem: float | None
+    std: float | None
+    min: float
+    max: float
+    published_mean: float | None
+    published_sem: float | None
+    published_runs: int | None
+    published_also: dict[str, Any] | None
+    published_table: str | None
+    difference: float | None
+    z: float | None
+    verdict: str
+    differs_from_paper: dict[str, Any]
+    inference: str
+    mean_log_likelihood: float
+    mean_seconds: float
+
+
+def collect(directories: list[Path]) -> list[Record]:
+    """The records of several directories; a run that is in more than one of them counts once."""
+    merged: dict[str, Record] = {}
+    for directory in directories:
+        if not directory.is_dir():
+            raise NesiError(f"{directory}: no such directory; give the --out directory of a run_experiment.py call.")
+        if not (directory / RECORDS).is_file():
+            raise NesiError(f"{directory}: holds no {RECORDS}; give the --out directory of a run_experiment.py call.")
+        for record in read_records(directory):
+            merged.setdefault(_same_run(record), record)
+    return list(merged.values())
+
+
+def summarize(records: list[Record]) -> list[Cell]:
+    """One cell per experiment, network, number of labels and settings, in the order of the paper's tables."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        if record.get("test_error") is not None:
+            groups.setdefault(_cell_key(record), []).append(record)
+    order = sorted(groups, key=lambda key: (key[0], key[1], key[3], NETWORKS.index(key[2]), key[4]))
+    return [_cell(groups[key]) for key in order]
+
+
+def write_summary(directory: Path, cells: list[Cell]) -> None:
+    from nesi.records import write_text
+
+    write_text(directory / "summary.json", json.dumps([asdict(cell) for cell in cells], indent=2) + "\n")
+    write_text(directory / "summary.md", markdown(cells))
+
+
+def welch(
+    mean: float, sem: float | None, runs: int, other: float, other_sem: float | None, other_runs: int | None
+) -> tuple[float | None, str]:
+    """z and the verdict of Welch's test at 5 %: with few runs, a difference has to be larger to count."""
+    if runs < FEWEST_RUNS or sem is None:
+        variance = (sem or 0.0) ** 2 + (other_sem or 0.0) ** 2
+        usable = sem is not None and variance > 0
+        return ((mean - other) / math.sqrt(variance) if usable else None), TOO_FEW
+    ours, theirs = sem**2, (other_sem or 0.0) ** 2
+    if ours + theirs == 0:
+        return None, WITHIN_NOISE if mean == other else TOO_FEW
+    z = (mean - other) / math.sqrt(ours + theirs)
+    parts = ours**2 / (runs - 1) + (theirs**2 / (other_runs - 1) if other_runs and other_runs > 1 else 0.0)
+    freedom = (ours + theirs) ** 2 / parts if parts > 0 else math.inf
+    critical = stats.t.ppf(1 - SIGNIFICANCE / 2, freedom) if math.isfinite(freedom) else 1.96
+    if abs(z) <= critical:
+        return z, WITHIN_NOISE
+    return z, BETTER if z < 0 else WORSE
+
+
+def rows(cells: list[Cell]) -> list[list[str]]:
+    """The table, as text: header first."""
+    several = len({cell.experiment for cell in cells}) > 1
+    header = ["network", "labels", "ours [%]", "paper [%]", "difference", "z", "verdict"]
+    table = [(["experiment"] if several else []) + header]
+    for cell in cells:
+        ours = f"{_with_sem(cell.mean, cell.sem)} ({cell.runs})"
+        paper = "-"
+        if cell.published_mean is not None:
+            count = f" ({cell.published_runs})" if cell.published_runs else ""
+            paper = _with_sem(cell.published_mean, cell.published_sem) + count
+            if cell.published_also:
+                paper += f" / {_with_sem(cell.published_also['mean'], cell.published_also.get('sem'))}"
+        row = [
+            cell.network,
+            str(cell.labels),
+            ours,
+            paper,
+            "-" if cell.difference is None else f"{cell.difference:+.2f}",
+            "-" if cell.z is None else f"{cell.z:+.1f}",
+            cell.verdict + (" *" if cell.differs_from_paper else ""),
+        ]
+        table.append(([cell.experiment] if several else []) + row)
+    return table
+
+
+def footnotes(cells: list[Cell]) -> list[str]:
+    """What a reader of the table has to know."""
+    notes = []
+    if any(cell.runs < FEWEST_RUNS for cell in cells):
+        notes.append(f"Fewer than {FEWEST_RUNS} runs say nothing about a difference.")
+    differing: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.differs_from_paper:
+            pairs = cell.differs_from_paper.items()
+            text = ", ".join(f"{key} = {ours} (paper: {theirs})" for key, (ours, theirs) in pairs)
+            differing.setdefault(text, []).append(f"{cell.network} {cell.labels}")
+    notes += [f"* not the paper's settings: {text}." for text in differing]
+    if any(cell.published_also for cell in cells):
+        notes.append("Two published values: the paper's main table / its appendix; the comparison uses the first.")
+    return notes
+
+
+def terminal_table(cells: list[Cell]) -> str:
+    table = rows(cells)
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    lines.insert(1, "-" * max(len(line) for line in lines))
+    return "\n".join(lines + footnotes(cells))
+
+
+def markdown(cells: list[Cell]) -> str:
+    table = rows(cells)
+    lines = ["# Ours against the paper", "", "Test error: mean ± standard error (number of runs).", ""]
+    lines.append("| " + " | ".join(table[0]) + " |")
+    lines.append("|" + "---|" * len(table[0]))
+    lines += [
+        "| " + " | ".join(text.replace("|", "\\|").replace("*", "\\*") for text in row) + " |" for row in table[1:]
+    ]
+    lines += ["", *(f"- {note}".replace("*", "\\*") for note in footnotes(cells))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _cell(records: list[Record]) -> Cell:
+    first = records[0]
+    errors = [float(record["test_error"]) for record in records]
+    runs, mean = len(errors), statistics.fmean(errors)
+    std = statistics.stdev(errors) if runs > 1 else None
+    sem = std / math.sqrt(runs) if std is not None else None
+    experiment = published_experiment(str(first.get("experiment") or first["dataset"]))
+    paper = experiment.cell(first["network"], first["labels"], first["settings"]) if experiment else None
+    z, verdict = None, NOT_PUBLISHED
+    if paper is not None:
+        z, verdict = welch(mean, sem, runs, paper.mean, paper.sem, paper.runs)
+    return Cell(
+        experiment=str(first.get("experiment") or first["dataset"]),
+        dataset=first["dataset"],
+        network=first["network"],
+        labels=first["labels"],
+        runs=runs,
+        mean=mean,
+        sem=sem,
+        std=std,
+        min=min(errors),
+        max=max(errors),
+        published_mean=paper.mean if paper else None,
+        published_sem=paper.sem if paper else None,
+        published_runs=paper.runs if paper else None,
+        published_also=(paper.also or None) if paper else None,
+        published_table=paper.table if paper else None,
+        difference=mean - paper.mean if paper else None,
+        z=z,
+        verdict=verdict,
+        differs_from_paper=_differences(first, experiment, paper) if experiment and paper else {},
+        inference=first["inference"],
+        mean_log_likelihood=statistics.fmean(float(record["log_likelihood"]) for record in records),
+        mean_seconds=statistics.fmean(float(record["seconds"]) for record in records),
+    )
+
+
+def _differences(record: Record, experiment: PublishedExperiment, paper: PublishedCell) -> dict[str, Any]:
+    """Free parameters in which the run is not what the paper ran: key -> (ours, the paper's)."""
+    wanted = dict(experiment.settings)
+    # The paper gave the + networks 2000 iterations with one label per class.
+    if wanted.get("iterations") == 500 and record["network"].endswith("+") and paper.labels == experiment.classes:
+        wanted["iterations"] = 2000
+    if not record["network"].endswith("+"):
+        wanted.pop("threshold", None)
+    settings = record["settings"]
+    found = {key: [settings[key], value] for key, value in wanted.items() if key in settings and settings[key] != value}
+    if record.get("n_train") not in (None, experiment.train):
+        found["training points"] = [record["n_train"], experiment.train]
+    return found
+
+
+def _cell_key(record: Record) -> tuple[Any, ...]:
+    settings = json.dumps(record["settings"], sort_keys=True)
+    return record.get("experiment", record["dataset"]), record["dataset"], record["network"], record["labels"], settings
+
+
+def _same_run(record: Record) -> str:
+    try:
+        return json.dumps([*_cell_key(record), record["run"], record["seed"]])
+    except (KeyError, TypeError) as error:
+        raise NesiError(f"a record lacks {error}; it was not written by this version of run_experiment.py.") from None
+
+
+def _with_sem(mean: float, sem: float | None) -> str:
+    return f"{mean:.2f}" if sem is None else f"{mean:.2f} ± {sem:.2f}"
