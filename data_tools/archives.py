@@ -1,0 +1,148 @@
+"""Reading a folder, a .zip or a .tar (gz, bz2, xz) the same way, without unpacking anything to disk.
+
+Names inside an archive are only ever used as labels: they are checked, never joined to a path that is written to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from data_tools.errors import DataError
+
+#: What a broken archive makes the standard library raise.
+_BROKEN = (
+    tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError, KeyError,
+    IndexError, NotImplementedError, RuntimeError, OverflowError, MemoryError,
+)  # fmt: skip
+_LARGEST_MEMBER = 1 << 31
+
+
+def is_archive(path: Path) -> bool:
+    return path.is_file() and path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz"))
+
+
+def member_names(source: Path) -> list[str]:
+    """Names of all regular files in the source, in its own order; for a folder sorted, relative, with `/`."""
+    if source.is_dir():
+        return sorted(
+            Path(folder, name).relative_to(source).as_posix() for folder, _, names in os.walk(source) for name in names
+        )
+    with _reporting(source):
+        if zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive:
+                infos = archive.infolist()
+                _check_names(source, (info.filename for info in infos))
+                return [info.filename for info in infos if not info.is_dir()]
+        with tarfile.open(source) as tar:
+            names = []
+            for member in tar:
+                tar.members = []  # type: ignore[attr-defined]  # else tarfile keeps 1 KB per image
+                _check_names(source, [member.name])
+                if member.isfile():
+                    names.append(member.name)
+                elif not member.isdir():
+                    raise DataError(
+                        f"{source}: member {member.name} is a link or a device, expected files and folders only; "
+                        f"do not use this archive."
+                    )
+            return names
+
+
+def read_members(
+    source: Path, wanted: Callable[[str], bool], largest: int = _LARGEST_MEMBER
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every wanted file, one after the other, in the source's own order."""
+    if source.is_dir():
+        for name in member_names(source):
+            if wanted(name):
+                yield name, _read_file(source / name, largest)
+        return
+    with _reporting(source):
+        if zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive:
+                for info in archive.infolist():
+                    _check_names(source, [info.filename])
+                    if not info.is_dir() and wanted(info.filename):
+                        with archive.open(info) as stream:
+                            yield info.filename, _bounded(stream, largest, source, info.filename)
+            return
+        with tarfile.open(source) as tar:
+            for member in tar:
+                tar.members = []  # type: ignore[attr-defined]
+                _check_names(source, [member.name])
+                if member.isfile() and wanted(member.name):
+                    stream_or_none = tar.extractfile(member)
+                    assert stream_or_none is not None  # it is a regular file
+                    content = _bounded(stream_or_none, largest, source, member.name)
+                    if len(content) != member.size:
+                        raise DataError(f"{source}: member {member.name} is truncated; get the archive again.")
+                    yield member.name, content
+
+
+def read_member(source: Path, name: str) -> bytes:
+    """One file of the source."""
+    for _, content in read_members(source, lambda candidate: candidate == name):
+        return content
+    raise DataError(f"{source} has no member {name}; get the archive again.")
+
+
+def fingerprint(source: Path) -> str:
+    """A digest that changes with the content: all bytes of an archive; names, sizes and times in a folder."""
+    digest = hashlib.sha256()
+    with _reporting(source):
+        if source.is_dir():
+            for name in member_names(source):
+                status = (source / name).stat()
+                digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+        else:
+            with source.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _reporting(source: Path) -> Iterator[None]:
+    """Whatever the standard library says about a broken archive, as one sentence that names the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except _BROKEN as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{source} cannot be read as an archive ({reason}); get it again.") from error
+
+
+def _check_names(source: Path, names: Iterator[str] | list[str]) -> None:
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and path.parts[0].endswith(":")):
+            raise DataError(
+                f"{source}: member {name!r} points outside of the archive; nothing was written, do not use this file."
+            )
+
+
+def _read_file(path: Path, largest: int) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return _bounded(stream, largest, path.parent, path.name)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error}); check the file and its permissions.") from error
+
+
+def _bounded(stream: IO[bytes], largest: int, source: Path, name: str) -> bytes:
+    """The whole stream, unless it is larger than anything we expect (a decompression bomb)."""
+    content = bytearray()
+    while piece := stream.read(1 << 16):
+        content += piece
+        if len(content) > largest:
+            raise DataError(f"{source}: {name} unpacks to more than {largest} bytes; do not use this file.")
+    return bytes(content)

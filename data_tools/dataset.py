@@ -1,0 +1,106 @@
+"""What every loader returns: non-negative data, integer labels and class names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_tools.errors import DataError
+
+#: Label of a point whose class is not known. Only training points may have it, and only in a user's own data.
+UNLABELED = -1
+
+#: A dense array (uint8 or float32) or a scipy CSR matrix (float32).
+Matrix = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set in memory; `y` runs from 0 to `len(class_names) - 1`, rows of `X` are points."""
+
+    name: str
+    X_train: Matrix
+    y_train: npt.NDArray[np.int64]
+    X_test: Matrix
+    y_test: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+    image_shape: tuple[int, int] | None = None
+    vocabulary: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        n_inputs = self.X_train.shape[1] if self.X_train.ndim == 2 else -1
+        for part, X, y in (("training", self.X_train, self.y_train), ("test", self.X_test, self.y_test)):
+            if X.ndim != 2 or X.shape[1] != n_inputs:
+                raise DataError(
+                    f"{self.name}: the {part} data has shape {tuple(X.shape)}, expected two axes (points, inputs) "
+                    f"and as many inputs as the training data; bring the arrays into that form."
+                )
+            if y.shape != (X.shape[0],):
+                raise DataError(
+                    f"{self.name}: {X.shape[0]} {part} points but labels of shape {y.shape}; give one label per point."
+                )
+            check_matrix(self.name, part, X)
+            check_labels(self.name, part, y, len(self.class_names))
+        if len(self.y_train) == 0:
+            raise DataError(f"{self.name}: there is no training point; give at least one.")
+        if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != n_inputs:
+            raise DataError(
+                f"{self.name}: image shape {self.image_shape} does not hold {n_inputs} pixels; correct image_shape."
+            )
+        if self.vocabulary is not None and len(self.vocabulary) != n_inputs:
+            raise DataError(
+                f"{self.name}: {len(self.vocabulary)} words for {n_inputs} inputs; the vocabulary needs one each."
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Dataset {self.name}: {self.X_train.shape[0]} training and {self.X_test.shape[0]} test points, "
+            f"{self.X_train.shape[1]} inputs, {len(self.class_names)} classes>"
+        )
+
+
+def check_matrix(name: str, part: str, X: Matrix) -> None:
+    """Finite, non-negative, and something in every row: a row of zeros cannot be normalised to the constant A."""
+    dense = isinstance(X, np.ndarray)
+    values = X if dense else X.data
+    if values.dtype.kind not in "uif":
+        raise DataError(f"{name}: the {part} data has type {values.dtype}, expected numbers; convert it.")
+    if values.size and values.dtype.kind != "u":
+        if not np.isfinite(values).all():
+            raise DataError(f"{name}: the {part} data has NaN or infinite values; replace them before loading.")
+        if values.min() < 0:
+            raise DataError(
+                f"{name}: the {part} data has negative values (smallest {values.min():g}), expected X >= 0; "
+                f"shift or rescale the inputs."
+            )
+    empty = empty_rows(X)
+    if empty.size:
+        raise DataError(
+            f"{name}: {empty.size} {part} point(s) are zero in every input (the first is row {empty[0]}), "
+            f"so they cannot be normalised; remove them (own data: drop_empty=true)."
+        )
+
+
+def empty_rows(X: Matrix) -> npt.NDArray[np.int64]:
+    """Indices of rows without any mass."""
+    if isinstance(X, np.ndarray):
+        filled = X.any(axis=1)
+    else:
+        filled = np.zeros(X.shape[0], dtype=bool)
+        filled[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data != 0]] = True
+    return np.flatnonzero(~filled)
+
+
+def check_labels(name: str, part: str, y: npt.NDArray[np.int64], n_classes: int) -> None:
+    if y.dtype != np.int64:
+        raise DataError(f"{name}: {part} labels have type {y.dtype}, expected int64; convert them.")
+    lowest = UNLABELED if part == "training" else 0
+    if y.size and (y.min() < lowest or y.max() >= n_classes):
+        raise DataError(
+            f"{name}: {part} labels run from {y.min()} to {y.max()}, expected {lowest} to {n_classes - 1}; "
+            f"correct the labels or the list of classes."
+        )

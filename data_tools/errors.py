@@ -1,0 +1,13 @@
+"""What can be wrong with data, in words a user can act on."""
+
+
+class DataError(ValueError):
+    """One sentence that says what was given, what was expected and what to do, naming the file."""
+
+
+def nearest(given: str, known: list[str] | tuple[str, ...]) -> str:
+    """` (did you mean "mnist"?)` when one of the known words is close, else nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    return f' (did you mean "{close[0]}"?)' if close else ""

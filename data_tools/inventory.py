@@ -1,0 +1,110 @@
+"""`list`: what data is there, where, and whether its checksum holds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from data_tools import emnist, mnist, newsgroups, nist
+from data_tools.download import content_sha256
+from data_tools.errors import DataError
+from data_tools.fetch import file_hash, recorded_checksums
+from data_tools.locations import search_dirs
+from data_tools.sources import OTHER_FILES, SOURCES
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One copy of a data set; `state` is `ok`, `unchecked` or `WRONG`."""
+
+    name: str
+    place: Path
+    state: str
+    detail: str
+
+
+def inventory(data_dir: str | os.PathLike[str] | None = None) -> list[Finding]:
+    """All copies in all places that are looked at, in that order."""
+    findings: list[Finding] = []
+    for place in search_dirs(data_dir):
+        for name in ("mnist", "fashion-mnist"):
+            findings += _idx_set(name, place / SOURCES[name].folder)
+        findings += _newsgroups(place / "20news")
+        findings += _single_files(place)
+        findings += _nist_folder(place / "nist")
+        findings += _emnist_files(place / "emnist")
+    return findings
+
+
+def _idx_set(name: str, folder: Path) -> list[Finding]:
+    files = mnist.find_parts(folder)
+    if not files:
+        return []
+    checksums = {remote.name.removesuffix(".gz"): remote.content_sha256 for remote in SOURCES[name].files}
+    problems = [f"{part} is missing" for part in mnist.PARTS if part not in files]
+    for part, path in files.items():
+        try:
+            if content_sha256(path) != checksums[f"{part}-{mnist.PARTS[part]}"]:
+                problems.append(f"{path.name} has another SHA-256")
+        except DataError:
+            problems.append(f"{path.name} is damaged")
+    return [Finding(name, folder, "WRONG" if problems else "ok", "; ".join(problems) or "4 files, SHA-256 holds")]
+
+
+def _newsgroups(folder: Path) -> list[Finding]:
+    if not newsgroups.is_present(folder):
+        return []
+    try:
+        same = newsgroups.check_official(folder)
+    except DataError as error:
+        return [Finding("newsgroups", folder, "WRONG", str(error))]
+    changed = _changed_since_fetch(folder, newsgroups.FILES)
+    if changed:
+        return [Finding("newsgroups", folder, "WRONG", f"{changed} changed since it was fetched")]
+    if same:
+        return [Finding("newsgroups", folder, "ok", "all documents as in the reference copy")]
+    return [
+        Finding("newsgroups", folder, "unchecked", "official numbers, but documents differ from the reference copy")
+    ]
+
+
+def _changed_since_fetch(folder: Path, names: tuple[str, ...]) -> str | None:
+    recorded = recorded_checksums(folder)
+    for name in names:
+        path = folder / name
+        if name in recorded and path.is_file() and file_hash(path) != recorded[name]:
+            return name
+    return None
+
+
+def _single_files(place: Path) -> list[Finding]:
+    """Whole files with one known checksum: the official archives and the extra NIST sets."""
+    known = [(name, file, "sha256", checksum) for name, (file, checksum) in OTHER_FILES.items()]
+    for name, source in SOURCES.items():
+        for remote in source.files:
+            if remote.archive_hash is not None:
+                algorithm, checksum = remote.archive_hash.split(":")
+                known.append((name, f"{source.folder}/{remote.name}", algorithm, checksum))
+    findings = []
+    for name, file, algorithm, checksum in known:
+        path = place / file
+        if path.is_file():
+            holds = file_hash(path, algorithm) == checksum
+            label = algorithm.upper().replace("SHA256", "SHA-256")
+            detail = f"{path.name}, {label} {'holds' if holds else 'is another one'}"
+            findings.append(Finding(name, path.parent, "ok" if holds else "WRONG", detail))
+    return findings
+
+
+def _nist_folder(folder: Path) -> list[Finding]:
+    source = nist.find_source(folder, "nist-digits") if folder.is_dir() else None
+    if source is None or source.name == "by_class.zip":
+        return []
+    return [Finding("nist", folder, "unchecked", f"{source.name}; there is no checksum for this form")]
+
+
+def _emnist_files(folder: Path) -> list[Finding]:
+    if (folder / emnist.ARCHIVE).is_file() or not emnist.is_present(folder):
+        return []
+    return [Finding("emnist", folder, "unchecked", "single files; only the official gzip.zip has a checksum here")]

@@ -1,0 +1,133 @@
+"""20 Newsgroups, `bydate` split, Matlab form: 11269 + 7505 documents over 61188 words.
+
+Classes are the 20 newsgroups or the six subject matters of the paper's Section 4.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from data_tools.dataset import Dataset, empty_rows
+from data_tools.errors import DataError
+from data_tools.tfidf import tf_idf
+from data_tools.triplets import find_plain_or_gz, read_counts, read_integers, read_text_lines
+
+FILES = ("train.data", "train.label", "train.map", "test.data", "test.label", "vocabulary.txt")
+SUBJECTS = ("comp", "rec", "sci", "forsale", "politics", "religion")
+N_WORDS = 61188
+N_DOCUMENTS = {"train": 11269, "test": 7505}
+N_ENTRIES = {"train": 1467345, "test": 967874}
+#: SHA-256 over all documents of a split whatever their order inside the file (see `content_digest`).
+CONTENT_DIGESTS = {
+    "train": "c34a73271873b7348741738266bc622d9c62b5cf88a8e409509657edd2bbaaf7",
+    "test": "edee812ea17de3cb72784f206c21d5256d12ad2f29e0e2d7409b722fe51a005e",
+}
+
+
+def subject_of(group: str) -> str:
+    """The subject matter of a newsgroup, e.g. `religion` for alt.atheism and soc.religion.christian."""
+    if group == "alt.atheism":
+        return "religion"
+    for subject in SUBJECTS:
+        if subject in group.split("."):
+            return subject
+    raise DataError(f"newsgroup {group} has no known subject among {', '.join(SUBJECTS)}; correct train.map.")
+
+
+def is_present(folder: Path) -> bool:
+    return all((folder / name).is_file() or (folder / f"{name}.gz").is_file() for name in FILES)
+
+
+def load_newsgroups20(folder: Path, idf: str = "paper") -> Dataset:
+    """All 20 newsgroups as classes; `idf` is "paper" or "legacy"."""
+    return _load(folder, "newsgroups20", idf)
+
+
+def load_newsgroups6(folder: Path, idf: str = "paper") -> Dataset:
+    """The six subject matters as classes; `idf` is "paper" or "legacy"."""
+    return _load(folder, "newsgroups6", idf)
+
+
+def _load(folder: Path, name: str, idf: str) -> Dataset:
+    vocabulary = tuple(read_text_lines(find_plain_or_gz(folder, "vocabulary.txt")))
+    groups = read_map(find_plain_or_gz(folder, "train.map"))
+    train_counts, y_train = read_split(folder, "train", len(groups), len(vocabulary))
+    test_counts, y_test = read_split(folder, "test", len(groups), len(vocabulary))
+    X_train, X_test = tf_idf(train_counts, test_counts, idf)
+    for part, X in (("training", X_train), ("test", X_test)):
+        empty = empty_rows(X)
+        if empty.size:
+            raise DataError(
+                f"{folder}: {part} document {empty[0] + 1} has no word left after tf-idf weighting, so it cannot be "
+                f"normalised; the files are not the official ones, get them again."
+            )
+    class_names = groups
+    if name == "newsgroups6":
+        class_names = SUBJECTS
+        subject_index = np.array([SUBJECTS.index(subject_of(group)) for group in groups], dtype=np.int64)
+        y_train, y_test = subject_index[y_train], subject_index[y_test]
+    return Dataset(name, X_train, y_train, X_test, y_test, class_names, vocabulary=vocabulary)
+
+
+def read_split(
+    folder: Path, split: str, n_groups: int, n_words: int
+) -> tuple[sparse.csr_matrix, npt.NDArray[np.int64]]:
+    """Raw counts and labels of one split."""
+    label_file = find_plain_or_gz(folder, f"{split}.label")
+    labels = read_integers(label_file, per_line=1)[:, 0] - 1
+    if labels.min() < 0 or labels.max() >= n_groups:
+        raise DataError(
+            f"{label_file}: labels run from {labels.min() + 1} to {labels.max() + 1}, expected 1 to {n_groups}; "
+            f"get the file again."
+        )
+    counts = read_counts(find_plain_or_gz(folder, f"{split}.data"), len(labels), n_words)
+    return counts, labels
+
+
+def read_map(path: Path) -> tuple[str, ...]:
+    """Newsgroup names in the order of their numbers."""
+    names: dict[int, str] = {}
+    for line in read_text_lines(path):
+        if line.strip():
+            fields = line.split()
+            if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()) or len(fields[1]) > 6:
+                raise DataError(f'{path}: line "{line}" is not "newsgroup number"; get the file again.')
+            names[int(fields[1])] = fields[0]
+    if not names or sorted(names) != list(range(1, len(names) + 1)):
+        raise DataError(f"{path}: the newsgroups are not numbered 1, 2, 3, ...; get the file again.")
+    return tuple(names[number] for number in sorted(names))
+
+
+def content_digest(counts: sparse.csr_matrix, labels: npt.NDArray[np.int64]) -> str:
+    """SHA-256 over the documents, independent of their order and of how the files are packed.
+
+    Copies of this data set differ in the order of documents within a class, so file checksums say little.
+    """
+    documents = []
+    for row, label in enumerate(labels):
+        entries = slice(counts.indptr[row], counts.indptr[row + 1])
+        content = np.stack([counts.indices[entries], counts.data[entries]], axis=1).astype("<i8").tobytes()
+        documents.append(hashlib.sha256(int(label).to_bytes(8, "little") + content).digest())
+    return hashlib.sha256(b"".join(sorted(documents))).hexdigest()
+
+
+def check_official(folder: Path) -> bool:
+    """Raise unless the numbers are the official ones; True if every document also equals the reference copy's."""
+    n_words = len(read_text_lines(find_plain_or_gz(folder, "vocabulary.txt")))
+    n_groups = len(read_map(find_plain_or_gz(folder, "train.map")))
+    same = True
+    for split in ("train", "test"):
+        counts, labels = read_split(folder, split, n_groups, n_words)
+        found = (len(labels), n_words, counts.nnz)
+        expected = (N_DOCUMENTS[split], N_WORDS, N_ENTRIES[split])
+        if found != expected:
+            raise DataError(
+                f"{folder}: {split} has (documents, words, entries) = {found}, expected {expected}; get it again."
+            )
+        same &= content_digest(counts, labels) == CONTENT_DIGESTS[split]
+    return same

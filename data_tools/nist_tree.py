@@ -1,0 +1,96 @@
+"""The `by_class` tree of NIST SD19: what each image is, and whether it belongs to the training or the test set.
+
+    by_class/<class>/hsf_<n>/hsf_<n>_00000.png          one folder per group of writers
+    by_class/<class>/train_<hex>/train_<hex>_00000.png  the training images again, gathered
+
+<class> is the character's code in hexadecimal (30 to 39, 41 to 5a, 61 to 7a), or like `A_u`, `a_l`.
+hsf_4 is the official test set. Where a class has a `train_` folder that is its training set, and its other `hsf_`
+folders, which repeat those images, are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from data_tools.errors import DataError
+
+DIGITS = tuple("0123456789")
+LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+VOWELS = tuple("AEIOUaeiou")
+_KNOWN = frozenset(DIGITS + LETTERS)
+_TEST_FOLDER = "hsf_4"
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """One image of the tree."""
+
+    member: str
+    character: str
+    writer_folder: str
+
+    @property
+    def is_official_test(self) -> bool:
+        return self.writer_folder == _TEST_FOLDER
+
+
+def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> list[Character]:
+    """All images of the wanted classes, without the repeated ones; a misplaced image is an error."""
+    found = [describe(source, name) for name in names if name.lower().endswith(".png")]
+    if not found:
+        raise DataError(f"{source} holds no .png image; expected the by_class tree of NIST SD19.")
+    wanted = [image for image in found if image.character in classes]
+    gathered = {image.character for image in wanted if image.writer_folder.startswith("train_")}
+    kept = [
+        image
+        for image in wanted
+        if image.is_official_test or image.character not in gathered or image.writer_folder.startswith("train_")
+    ]
+    present = {image.character for image in kept}
+    missing = [character for character in classes if character not in present]
+    if missing:
+        raise DataError(
+            f"{source} has no image of {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}; "
+            f"expected all {len(classes)} classes, get the complete by_class tree."
+        )
+    return kept
+
+
+def describe(source: Path, name: str) -> Character:
+    """Class and writer folder of one image by its path; both must agree with all that the path says."""
+    parts = PurePosixPath(name).parts
+    if len(parts) < 3:
+        raise DataError(f"{source}: {name} is not <class>/<writer folder>/<image>.png; arrange it like by_class.")
+    class_folder, writer_folder, file_name = parts[-3:]
+    character = _character_of(class_folder)
+    if character is None:
+        raise DataError(
+            f"{source}: {name} lies in a folder {class_folder}, expected a class such as 30 (digit 0), 4a or J_u."
+        )
+    training = re.fullmatch(r"train_([0-9a-fA-F]{2})", writer_folder)
+    if training is None and re.fullmatch(r"hsf_\d", writer_folder) is None:
+        raise DataError(f"{source}: {name} lies in {writer_folder}, expected hsf_<digit> or train_<class>.")
+    if training is not None and chr(int(training[1], 16)) != character:
+        raise DataError(
+            f"{source}: {name} is labeled {character!r} by its class folder but {chr(int(training[1], 16))!r} by "
+            f"{writer_folder}; move it to the class it belongs to."
+        )
+    if not file_name.lower().startswith(writer_folder.lower() + "_"):
+        raise DataError(
+            f"{source}: {name} does not start with {writer_folder}_ like the images of that folder; "
+            f"it seems to belong to another class or writer, move or remove it."
+        )
+    return Character(name, character, sys.intern(writer_folder.lower()))
+
+
+def _character_of(class_folder: str) -> str | None:
+    if re.fullmatch(r"[3-7][0-9a-fA-F]", class_folder):
+        character = chr(int(class_folder, 16))
+        return character if character in _KNOWN else None
+    if re.fullmatch(r"[A-Z]_u|[a-z]_l|[0-9]_d", class_folder):
+        return class_folder[0]
+    return None

@@ -1,0 +1,118 @@
+"""What all kinds of own data share: labels of any kind to 0..K-1, a test set, float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
+from data_tools.errors import DataError
+from data_tools.split import stratified_split
+
+
+def assemble(
+    path: Path,
+    X: Matrix,
+    labels: list[Any],
+    test: tuple[Matrix, list[Any]] | None,
+    test_fraction: float,
+    seed: int,
+    drop_empty: bool,
+    image_shape: tuple[int, int] | None,
+    class_names: tuple[str, ...] | None = None,
+) -> Dataset:
+    """A data set named after its file; without a test set of its own a stratified part becomes the test set."""
+    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
+        raise DataError(f"{path} holds data of shape {tuple(X.shape)}, expected points x inputs; correct it.")
+    if X.shape[0] != len(labels):
+        raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
+    X = _narrow(path, X)
+    words = [label_word(label) for label in labels]
+    # Only the training labels decide what classes there are: nothing can be learned about any other.
+    found = sorted({word for word in words if word is not None}, key=_numbers_first)
+    if not found:
+        raise DataError(f"{path} has no labeled point; label at least one per class.")
+    number = {word: index for index, word in enumerate(found)}
+    y = np.array([UNLABELED if word is None else number[word] for word in words], dtype=np.int64)
+    if drop_empty:
+        X, y = _without_empty(X, y)
+    if test is None:
+        train_rows, test_rows = stratified_split(y, test_fraction, seed)
+        X_train, y_train, X_test, y_test = X[train_rows], y[train_rows], X[test_rows], y[test_rows]
+    else:
+        X_train, y_train = X, y
+        X_test, y_test = _narrow(path, test[0]), _test_labels(path, test[1], number)
+        if drop_empty:
+            X_test, y_test = _without_empty(X_test, y_test)
+    return Dataset(
+        str(path), X_train, y_train, X_test, y_test, _names(path, found, class_names), _shape(path, image_shape)
+    )
+
+
+def label_word(label: Any) -> str | None:
+    """A label as text (3 and 3.0 are the same class), or None for unlabeled: empty, NaN or -1."""
+    if isinstance(label, bytes):
+        label = label.decode("utf-8", errors="replace")
+    text = str(label).strip()
+    try:
+        value = float(text)
+    except ValueError:
+        return text or None
+    if np.isnan(value) or value == UNLABELED:
+        return None
+    return str(int(value)) if np.isfinite(value) and value == int(value) else text
+
+
+def _numbers_first(word: str) -> tuple[int, float, str]:
+    """9 before 10, and numbers before words."""
+    try:
+        return (0, float(word), word)
+    except ValueError:
+        return (1, 0.0, word)
+
+
+def _test_labels(path: Path, labels: list[Any], number: dict[str, int]) -> npt.NDArray[np.int64]:
+    words = [label_word(label) for label in labels]
+    unknown = sorted({str(word) for word in words if word not in number})
+    if unknown:
+        raise DataError(
+            f"{path}: the test set has the label {unknown[0]}, which no training point has (or a point without label); "
+            f"every test point needs one of {', '.join(list(number)[:10])}."
+        )
+    return np.array([number[str(word)] for word in words], dtype=np.int64)
+
+
+def _names(path: Path, found: list[str], class_names: tuple[str, ...] | None) -> tuple[str, ...]:
+    if class_names is None:
+        return tuple(found)
+    if len(class_names) != len(found):
+        raise DataError(f"{path}: {len(class_names)} class names for {len(found)} classes; give one name per class.")
+    return class_names
+
+
+def _shape(path: Path, image_shape: Any) -> tuple[int, int] | None:
+    if image_shape is None:
+        return None
+    try:
+        height, width = (int(length) for length in image_shape)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path}: image_shape is {image_shape!r}, expected two numbers like [28, 28].") from error
+    return height, width
+
+
+def _narrow(path: Path, X: Matrix) -> Matrix:
+    """uint8 stays, everything else becomes float32 (dense or CSR)."""
+    if X.dtype == np.uint8:
+        return X
+    if X.dtype.kind not in "uifb":
+        raise DataError(f"{path} holds data of type {X.dtype}, expected numbers; convert it.")
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which Dataset refuses
+        return X.astype(np.float32)
+
+
+def _without_empty(X: Matrix, y: npt.NDArray[np.int64]) -> tuple[Matrix, npt.NDArray[np.int64]]:
+    kept = np.setdiff1d(np.arange(X.shape[0]), empty_rows(X))
+    return X[kept], y[kept]

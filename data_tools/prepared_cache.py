@@ -1,0 +1,47 @@
+"""Arrays that took minutes to prepare, kept in the user's cache under a key that names all they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_tools.locations import atomic_file, cache_dir
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def prepared(name: str, made_from: dict[str, Any], build: Callable[[], Arrays]) -> Arrays:
+    """The arrays of `build()`, from the cache if they were made before from exactly the same things.
+
+    `made_from` must hold the content's fingerprint, the options and the version of the preprocessing: a change of
+    any of them gives another file, so a stale one is never read. A damaged cache file is made anew.
+    """
+    key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
+    path = cache_dir() / "prepared" / f"{name}-{key}.npz"
+    cached = _read(path)
+    if cached is not None:
+        return cached
+    arrays = build()
+    try:
+        with atomic_file(path) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+    except OSError:
+        pass  # a full or read-only disk costs time at the next start, nothing else
+    return arrays
+
+
+def _read(path: Path) -> Arrays | None:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return None
