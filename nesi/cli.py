@@ -1,4 +1,4 @@
-"""The command lines: `run_experiment.py` and `python -m nesi`. Exit codes: 0 done, 2 the user can mend it, 128 + signal."""
+"""The command lines: `run_experiment.py` and `python -m nesi`. Exit codes: 0 done, 2 mendable, 128 + signal."""
 
 import argparse
 import re
