@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pooch
 import requests
@@ -47,12 +48,12 @@ def download(
             if validate is not None:
                 validate(arrived)
         except (OSError, ValueError, IncompleteTransfer, requests.RequestException) as error:
-            reasons.append(f"{url}: {_short(error)}")
+            reasons.append(f"{urlsplit(url).netloc}: {_short(error)}")
             continue
         os.replace(arrived, target)
         return url
     (target.parent / _hidden_name(target)).unlink(missing_ok=True)
-    raise DataError(f"{remote.name} could not be downloaded ({'; '.join(reasons)}).")
+    raise DataError(f"{remote.name} could not be downloaded ({', '.join(reasons)})")
 
 
 def _hidden_name(target: Path) -> str:
@@ -98,7 +99,7 @@ class ResumingDownloader:
                 # Trying again is worth it only while the server answers and something arrives.
                 after = self.part.stat().st_size if self.part.exists() else 0
                 if attempt == _ATTEMPTS - 1 or after == before:
-                    raise IncompleteTransfer(f"the transfer broke off after {after} bytes ({_short(error)})") from error
+                    raise IncompleteTransfer(f"broke off after {after} bytes" if after else _short(error)) from error
         shutil.move(self.part, output_file)
 
     def _transfer(self, url: str) -> None:

