@@ -121,6 +121,14 @@ class ExperimentParameters(_Section):
     checkpoint_seconds: Annotated[float, Field(strict=True, ge=0, le=1e9, allow_inf_nan=False)] = 60.0
     tuning: TuningOptions | None = None
 
+    @field_validator("data")
+    @classmethod
+    def _only_options_of_the_data_set(cls, data: dict[str, Any]) -> dict[str, Any]:
+        for key in ("name_or_path", "data_dir"):
+            if key in data:
+                raise ValueError(f"'{key}' is not an option of a data set; use 'dataset' and --data-dir")
+        return data
+
     @field_validator("networks", "labels")
     @classmethod
     def _each_once(cls, values: list[Any]) -> list[Any]:

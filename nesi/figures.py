@@ -1,4 +1,4 @@
-"""Pictures of results: error against labels, training curves, confusion, tuning. Functions of numbers; no files read."""
+"""Pictures of results: error against labels, training curves, confusion, tuning. Functions of numbers, no files."""
 
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def _log_axes(axes: Axes, cells: list[Cell]) -> None:
 def training_curves(
     histories: list[dict[str, np.ndarray]], stopped_at: list[int | None], title: str, self_labeling: bool
 ) -> Figure:
-    """Log-likelihood over iterations, with the stopping points, the test error if it was asked for, and self-labeling."""
+    """Log-likelihood over iterations, with stopping points, self-labeling, and the test error if it was asked for."""
     figure = new_figure(7.0, 4.6 if self_labeling else 3.4)
     panels = figure.subplots(2 if self_labeling else 1, 1, sharex=True, squeeze=False)[:, 0]
     likelihood = panels[0]

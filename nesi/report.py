@@ -36,7 +36,7 @@ def make_report(directory: Path) -> list[Cell]:
 
 def competing_with(experiment: str, dataset: str) -> list[CompetingMethod]:
     """Methods to draw beside ours; those with a fixed number of units belong to the bio-inspired comparison."""
-    bio = experiment == "bio_inspired"
+    bio = experiment == "bio-inspired"
     return [
         entry
         for entry in published().competing
@@ -191,7 +191,8 @@ def _read_dataset(directory: Path) -> dict[str, Any]:
 
 _STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
+       color: #222; background: #fff; }
 h1 { font-size: 1.7rem; margin-bottom: 0.3rem; }
 h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #ddd; }
 .lead, .note, figcaption { color: #555; }
