@@ -1,0 +1,117 @@
+"""The one place that calls `pytensor.function` and knows what a backend is.
+
+A compiled function owns no weights: whoever calls it lends it a state, which comes back updated. So every
+network of a process that has the same kind (and any size) shares one compilation.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytensor
+from pytensor.compile.mode import get_mode
+
+from nesi.errors import NesiError
+
+Expression = Any
+State = dict[str, Any]
+
+_MODES = {"numba": "NUMBA", "c": "CVM", "jax": "JAX"}
+BACKENDS = tuple(_MODES)
+_ANNOUNCE_AFTER_SECONDS = 3.0
+
+# Numba's thread pool and a lent state both serve one caller at a time.
+_one_call_at_a_time = threading.RLock()
+
+
+def check_backend(backend: str) -> None:
+    if backend not in _MODES:
+        raise NesiError(f"backend is {backend!r}, but must be one of {', '.join(BACKENDS)}.")
+    if backend == "jax" and find_spec("jax") is None:
+        raise NesiError("backend 'jax' needs JAX, which is not installed: pip install 'nesi[jax]'.")
+
+
+def has_kernels(backend: str) -> bool:
+    """Whether the Ops of `nesi.engines.kernels` are compiled there; elsewhere the plain equations are."""
+    return backend == "numba"
+
+
+class CompiledFunction:
+    """A PyTensor function over a lent state: `function(state, *inputs)` updates the state and returns outputs."""
+
+    def __init__(
+        self,
+        name: str,
+        backend: str,
+        inputs: Sequence[Expression],
+        outputs: Sequence[Expression],
+        state: Mapping[str, Expression],
+        updates: Mapping[str, Expression] | None = None,
+    ) -> None:
+        check_backend(backend)
+        self.name, self.backend = name, backend
+        self._state = dict(state)
+        self._updated = list(updates or {})
+        self._called = False
+        self._function = pytensor.function(
+            list(inputs),
+            list(outputs),
+            updates=[(state[key], value) for key, value in (updates or {}).items()],
+            mode=get_mode(_MODES[backend]),
+            accept_inplace=True,  # the kernels write over the weights they are given
+            on_unused_input="ignore",
+            trust_input=backend != "jax",
+        )
+
+    def __call__(self, state: State, *inputs: Any) -> list[Any]:
+        with _one_call_at_a_time:
+            for key, shared in self._state.items():
+                shared.container.storage[0] = state[key]
+            with self._announced_if_slow():
+                outputs = self._function(*inputs)
+            for key, shared in self._state.items():
+                if key in self._updated:
+                    state[key] = _of_type(shared.container.storage[0], shared.type.dtype)
+                shared.container.storage[0] = None  # weights belong to their network, not to the process
+        return outputs
+
+    @contextmanager
+    def _announced_if_slow(self) -> Iterator[None]:
+        """Compilation happens in the first call; say so if it takes long, which is only when nothing is cached."""
+        if self._called:
+            yield
+            return
+        timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, announce, [self.name, self.backend])
+        timer.start()
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            timer.cancel()
+        self._called = True
+        self.compile_seconds = time.perf_counter() - started
+
+
+def _announce(name: str, backend: str) -> None:
+    print(f"nesi: compiling {name} for {backend}, once per installation (up to half a minute) ...", file=sys.stderr)
+
+
+announce: Callable[[str, str], None] = _announce
+
+
+def _of_type(value: Any, dtype: str) -> Any:
+    """JAX may return float64 where the graph says float32: fused casts get lost there."""
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+def state_variable(name: str, ndim: int, dtype: str) -> Expression:
+    """A shared variable that fixes type and rank only: sizes must not become part of the compiled code."""
+    placeholder = np.ones((1,) * ndim, dtype=dtype)
+    return pytensor.shared(placeholder, name=name, shape=(None,) * ndim)

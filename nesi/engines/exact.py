@@ -1,0 +1,223 @@
+"""The exact engine: one compiled PyTensor function per training step, one for inference, full posteriors.
+
+Both layers learn from the weights as they were before the step: the graph reads W and R, and writes their updates.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+
+from nesi import equations
+from nesi.engines import kernels, sparse_kernels
+from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
+from nesi.networks import Network
+from nesi.observations import Points, SparseRows
+
+
+class StepInfo(NamedTuple):
+    log_likelihood: np.ndarray  # of every point, with the weights before the step, without the Gamma term
+    self_labeled: int
+
+
+class Inference(NamedTuple):
+    s: np.ndarray
+    t: np.ndarray
+    log_likelihood: np.ndarray  # without the Gamma term
+
+
+class Kind(NamedTuple):
+    """All that decides which graph is compiled: sizes do not."""
+
+    network: Network
+    rule: str
+    dtype: str
+    backend: str
+    sparse: bool
+
+
+class ExactEngine:
+    """Weights of one network and the compiled functions that use them."""
+
+    def __init__(self, kind: Kind, W: np.ndarray, R: np.ndarray, normalization: float, threshold: float) -> None:
+        self._kind = kind
+        self._A, self._threshold = np.asarray(normalization, "float64"), np.asarray(threshold, kind.dtype)
+        self._capacity = 0
+        self.set_weights(W, R)
+
+    def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
+        W = np.array(W, dtype=self._kind.dtype, order="C")  # a copy: training writes over it
+        R = np.array(R, dtype=self._kind.dtype, order="C")
+        log_W = np.log(W)
+        self._state: State = {"W": W, "log_W": log_W, "R": R, "W_sum": W.sum(axis=1, dtype="float64")}
+        if self._kind.sparse:
+            self._state["log_W_sum"] = log_W.sum(axis=1, dtype="float64")
+
+    @property
+    def W(self) -> np.ndarray:
+        return np.asarray(self._state["W"])
+
+    @property
+    def R(self) -> np.ndarray:
+        return np.asarray(self._state["R"])
+
+    def step(
+        self, points: Points, labels: np.ndarray, epsilon_W: np.ndarray, epsilon_R: np.ndarray, learn: str = "WR"
+    ) -> StepInfo:
+        """T1.7 and T1.8 over a mini-batch; learning rates are given per point, `learn` names the layers that learn."""
+        dtype = self._kind.dtype
+        arrays = [*_as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
+        inputs = self._fit_to_backend(arrays)
+        function = _training_step(self._kind, learn)
+        log_likelihood, self_labeled = function(self._state, *inputs, self._A, self._threshold)
+        return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
+
+    def infer(self, points: Points, labels: np.ndarray) -> Inference:
+        no_learning = np.zeros(len(labels), self._kind.dtype)
+        inputs = self._fit_to_backend([*_as_arrays(points), labels, no_learning, no_learning])
+        outputs = _inference(self._kind)(self._state, *inputs[:-2], self._A)
+        return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
+
+    def _fit_to_backend(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """JAX compiles anew for every shape, so batches are filled up to one size with points that teach nothing."""
+        *points, labels, epsilon_W, epsilon_R = arrays
+        if self._kind.sparse and not has_kernels(self._kind.backend):
+            data, columns, row_starts = points
+            points = [data, columns, np.repeat(np.arange(len(labels)), np.diff(row_starts))]
+        if self._kind.backend != "jax":
+            return [*points, labels, epsilon_W, epsilon_R]
+        self._capacity = max(self._capacity, len(labels))
+        missing = self._capacity - len(labels)
+        if self._kind.sparse:
+            entries = 1 << int(np.ceil(np.log2(max(len(points[0]), 1))))
+            points = [np.pad(part, (0, entries - len(part))) for part in points]
+        else:
+            points = [np.pad(points[0], ((0, missing), (0, 0)), constant_values=1)]
+        labels = np.pad(labels, (0, missing), constant_values=-1)
+        return [*points, labels, np.pad(epsilon_W, (0, missing)), np.pad(epsilon_R, (0, missing))]
+
+
+def _as_arrays(points: Points) -> tuple[np.ndarray, ...]:
+    return tuple(points) if isinstance(points, SparseRows) else (points,)
+
+
+# ---- graphs ------------------------------------------------------------------------------------------------
+
+
+class _Graph:
+    """The symbolic pieces that training and inference share."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        dtype = kind.dtype
+        names = {"W": 2, "log_W": 2, "R": 2}
+        self.state = {name: state_variable(name, ndim, dtype) for name, ndim in names.items()}
+        self.state["W_sum"] = state_variable("W_sum", 1, "float64")
+        self.labels = pt.lvector("labels")
+        self.A = pt.dscalar("A")
+        if kind.sparse:
+            self.state["log_W_sum"] = state_variable("log_W_sum", 1, "float64")
+            self.points = [pt.vector("x", dtype=dtype), pt.lvector("columns"), pt.lvector("row_starts")]
+        else:
+            self.points = [pt.matrix("x", dtype=dtype)]
+            self.y = equations.observed_layer(equations.bottom_up_input(self.points[0]), self.A)
+
+    def drive(self) -> Expression:
+        """The bottom-up term of T1.5."""
+        if not self.kind.sparse:
+            return equations.bottom_up_drive(self.y, self.state["log_W"])
+        background = self.state["log_W_sum"][None, :]
+        if has_kernels(self.kind.backend):
+            return sparse_kernels.SparseDot()(*self.points, self.state["log_W"]) + background
+        every_point = pt.ge(self.labels, -1)  # always true: JAX can't make an array of a size that is a variable
+        start = every_point[:, None] * background
+        return sparse_kernels.sparse_dot(self.state["log_W"], start, *self.points)
+
+    def activities(self) -> tuple[Expression, Expression]:
+        """s (T1.4) and the log-likelihood of every point."""
+        drive, R, recurrent = self.drive(), self.state["R"], self.kind.network.recurrent
+        W_sum = self.state["W_sum"].astype(drive.dtype)
+        if has_kernels(self.kind.backend):
+            log_prior = pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(drive.dtype)
+            s, log_likelihood = kernels.Activities(recurrent)(drive, log_prior, self.labels, W_sum)
+            return s.astype(self.kind.dtype), log_likelihood
+        u = self.u().astype(drive.dtype)
+        total = drive + equations.top_down_drive(u, R.astype(drive.dtype)) if recurrent else drive
+        log_joint = equations.log_joint(drive, W_sum, u, self.labels, R.astype(drive.dtype))
+        return equations.first_hidden(total).astype(self.kind.dtype), equations.log_likelihood(log_joint, 0)
+
+    def u(self) -> Expression:
+        return equations.label_input(self.labels, self.state["R"].shape[0], self.kind.dtype)
+
+    def gains(self, activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
+        if has_kernels(self.kind.backend):
+            gains, decay = kernels.Gains(self.kind.rule)(activity, epsilon)
+            return decay, gains
+        return equations.MINIBATCH_RULES[self.kind.rule](activity, epsilon)
+
+    def updates_of_W(self, decay: Expression, gains: Expression) -> dict[str, Expression]:
+        W, log_W, W_sum = (self.state[name] for name in ("W", "log_W", "W_sum"))
+        if has_kernels(self.kind.backend) and not self.kind.sparse:
+            return dict(
+                zip(("W", "log_W", "W_sum"), kernels.UpdateW()(W, log_W, W_sum, decay, gains.T @ self.y), strict=True)
+            )
+        background = gains.sum(axis=0)  # the +1 of T1.3
+        if has_kernels(self.kind.backend):
+            new_W = sparse_kernels.SparseUpdate()(W, decay, background, gains, *self.points)
+            new_log_W, new_W_sum, log_W_sum = sparse_kernels.LogOfWeights()(log_W, new_W)
+            return {"W": new_W, "log_W": new_log_W, "W_sum": new_W_sum, "log_W_sum": log_W_sum}
+        if self.kind.sparse:
+            new_W = sparse_kernels.sparse_update(W, decay, background, gains, *self.points)
+        else:
+            new_W = equations.update_W(W, decay, gains, self.y)
+        new_log_W = pt.log(new_W)
+        sums = {"W_sum": new_W.sum(axis=1, dtype="float64")}
+        if self.kind.sparse:
+            sums["log_W_sum"] = new_log_W.sum(axis=1, dtype="float64")
+        return {"W": new_W.astype(self.kind.dtype), "log_W": new_log_W.astype(self.kind.dtype), **sums}
+
+
+@cache
+def _training_step(kind: Kind, learn: str) -> CompiledFunction:
+    graph = _Graph(kind)
+    epsilon_W, epsilon_R = pt.vector("epsilon_W", dtype=kind.dtype), pt.vector("epsilon_R", dtype=kind.dtype)
+    threshold = pt.scalar("threshold", dtype=kind.dtype)
+    s, log_likelihood = graph.activities()
+    updates: dict[str, Expression] = {}
+    self_labeled = pt.zeros((), dtype="float64")
+    if "R" in learn:
+        R = graph.state["R"]
+        inferred = equations.inferred_class(s, R) if kind.network.self_labeling else None
+        t, self_labeled = taught_classes(graph.u(), graph.labels, inferred, threshold, epsilon_R)
+        decay, gains = equations.MINIBATCH_RULES[kind.rule](t, epsilon_R)  # K columns: nothing to speed up
+        updates["R"] = equations.update_R(R, decay, gains, s).astype(kind.dtype)
+    if "W" in learn:
+        updates |= graph.updates_of_W(*graph.gains(s, epsilon_W))
+    inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, threshold]
+    name = f"a training step of {kind.network.name}-NeSi"
+    return CompiledFunction(name, kind.backend, inputs, [log_likelihood, self_labeled], graph.state, updates)
+
+
+def taught_classes(
+    u: Expression, labels: Expression, inferred: Expression | None, threshold: Expression, epsilon_R: Expression
+) -> tuple[Expression, Expression]:
+    """What the second layer learns from, and the number of points that the network labeled itself."""
+    if inferred is None:
+        return equations.teaching_signal(u, labels), pt.zeros((), dtype="float64")
+    self_labels = equations.self_label(inferred, threshold)
+    unlabeled = pt.lt(labels, 0) & pt.gt(epsilon_R, 0)  # a learning rate of zero marks points that only fill a batch
+    count = (self_labels.sum(axis=1) * unlabeled).sum(dtype="float64")
+    return equations.teaching_signal(u, labels, self_labels), count
+
+
+@cache
+def _inference(kind: Kind) -> CompiledFunction:
+    graph = _Graph(kind)
+    s, log_likelihood = graph.activities()
+    t = equations.second_hidden(s, graph.state["R"], graph.u(), graph.labels)
+    inputs: list[Any] = [*graph.points, graph.labels, graph.A]
+    name = f"inference in {kind.network.name}-NeSi"
+    return CompiledFunction(name, kind.backend, inputs, [s, t, log_likelihood], graph.state)

@@ -1,0 +1,74 @@
+"""exp and log for numba kernels that the compiler can vectorise.
+
+Numba calls the C library once per element for `exp` and `log`, which would make the softmax and the log of
+the weights as expensive as the matrix products. In float32 a few multiplications reach the same accuracy
+(2 units in the last place) and fill the vector registers. float64 keeps the library's functions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+_f32 = np.float32
+_i32 = np.int32
+
+_LOG2_E = _f32(math.log2(math.e))
+# ln 2 in two parts: the first has few enough bits for n * _LN2_HIGH to be exact.
+_LN2_HIGH = _f32(0.693145751953125)
+_LN2_LOW = _f32(math.log(2) - 0.693145751953125)
+_SMALLEST = _f32(-87.0)  # exp of less is no longer a normal number
+_ONE = _f32(1)
+_E2, _E3, _E4, _E5, _E6, _E7 = (_f32(1 / math.factorial(n)) for n in range(2, 8))
+_A3, _A5, _A7, _A9 = (_f32(1 / n) for n in (3, 5, 7, 9))
+_SQRT_HALF_BITS = _i32(np.float32(math.sqrt(0.5)).view(np.int32))
+
+
+@njit
+def _exp32(x):  # type: ignore[no-untyped-def]
+    """exp(x) = 2^n e^r with |r| <= ln(2)/2, where seven terms of the series are enough. For x <= 88."""
+    bounded = max(x, _SMALLEST)
+    n = np.rint(bounded * _LOG2_E)
+    r = bounded - n * _LN2_HIGH - n * _LN2_LOW
+    series = _ONE + r * (_ONE + r * (_E2 + r * (_E3 + r * (_E4 + r * (_E5 + r * (_E6 + r * _E7))))))
+    power = _i32((_i32(n) + _i32(127)) << _i32(23)).view(np.float32)
+    return series * power if x >= _SMALLEST else _f32(0)
+
+
+@njit
+def _log32(x):  # type: ignore[no-untyped-def]
+    """log(2^n m) = n ln 2 + 2 artanh((m-1)/(m+1)) with m in [sqrt(1/2), sqrt(2)). For normal x > 0."""
+    bits = _f32(x).view(np.int32)
+    n = (bits - _SQRT_HALF_BITS) >> _i32(23)
+    m = _i32(bits - (n << _i32(23))).view(np.float32)
+    z = (m - _ONE) / (m + _ONE)
+    z2 = z * z
+    half = z + z * z2 * (_A3 + z2 * (_A5 + z2 * (_A7 + z2 * _A9)))
+    return _f32(n) * _LN2_HIGH + (_f32(n) * _LN2_LOW + half + half)
+
+
+def exp(x: Any) -> Any:
+    """Stand-in for interpreted code; compiled code gets the overload below."""
+    return np.exp(x)
+
+
+def log(x: Any) -> Any:
+    return np.log(x)
+
+
+@overload(exp)
+def _overload_exp(x):  # type: ignore[no-untyped-def]
+    if x == types.float32:
+        return lambda x: _exp32(x)
+    return lambda x: np.exp(x)
+
+
+@overload(log)
+def _overload_log(x):  # type: ignore[no-untyped-def]
+    if x == types.float32:
+        return lambda x: _log32(x)
+    return lambda x: np.log(x)

@@ -1,0 +1,74 @@
+"""Training of the second hidden layer alone, on cached activities of a first layer that no longer changes.
+
+Feedforward networks can be trained greedily, one layer after the other (Section 3.2). Of the C activities of a
+point all but a few are zero, so that they are kept as sparse rows and a pass over them costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+
+from nesi import equations
+from nesi.engines import sparse_kernels
+from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
+from nesi.engines.exact import Kind, taught_classes
+from nesi.observations import SparseRows
+
+
+class SecondLayer:
+    """R of one network, learning from sparse activities."""
+
+    def __init__(self, kind: Kind, R: np.ndarray, threshold: float) -> None:
+        backend = kind.backend if has_kernels(kind.backend) else "c"  # too small a job to bring to an accelerator
+        self._kind = kind._replace(sparse=True, backend=backend)
+        self._threshold = np.asarray(threshold, kind.dtype)
+        self._state = {"R": np.array(R, dtype=kind.dtype, order="C")}
+
+    @property
+    def R(self) -> np.ndarray:
+        return self._state["R"]
+
+    def step(self, activities: SparseRows, labels: np.ndarray, epsilon_R: np.ndarray) -> int:
+        """T1.8 over a mini-batch; returns how many points the network labeled itself."""
+        data, columns, row_starts = activities
+        places = row_starts
+        if not has_kernels(self._kind.backend):
+            places = np.repeat(np.arange(len(labels)), np.diff(row_starts))
+        epsilon = np.asarray(epsilon_R, self._kind.dtype)
+        function = _second_layer_step(self._kind)
+        (self_labeled,) = function(self._state, data, columns, places, labels, epsilon, self._threshold)
+        return int(self_labeled)
+
+
+@cache
+def _second_layer_step(kind: Kind) -> CompiledFunction:
+    dtype = kind.dtype
+    R = state_variable("R", 2, dtype)
+    s: list[Any] = [pt.vector("s", dtype=dtype), pt.lvector("columns"), pt.lvector("places")]
+    labels, epsilon_R = pt.lvector("labels"), pt.vector("epsilon_R", dtype=dtype)
+    threshold = pt.scalar("threshold", dtype=dtype)
+    u = equations.label_input(labels, R.shape[0], dtype)
+    inferred = _inferred_class(kind, s, labels, R) if kind.network.self_labeling else None
+    t, self_labeled = taught_classes(u, labels, inferred, threshold, epsilon_R)
+    decay, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
+    no_background = pt.zeros_like(decay)
+    if has_kernels(kind.backend):
+        new_R = sparse_kernels.SparseUpdate()(R, decay, no_background, gains, *s)
+    else:
+        new_R = sparse_kernels.sparse_update(R, decay, no_background, gains, *s).astype(dtype)
+    name = f"a second-layer step of {kind.network.name}-NeSi"
+    inputs = [*s, labels, epsilon_R, threshold]
+    return CompiledFunction(name, kind.backend, inputs, [self_labeled], {"R": R}, {"R": new_R})
+
+
+def _inferred_class(kind: Kind, s: list[Expression], labels: Expression, R: Expression) -> Expression:
+    """T1.6 for unlabeled data, from sparse activities."""
+    p = equations.class_given_unit(R)
+    if has_kernels(kind.backend):
+        return sparse_kernels.SparseDot()(*s, p)
+    start = pt.zeros((labels.shape[0], R.shape[0]), dtype="float64")
+    return sparse_kernels.sparse_dot(p, start, *s)

@@ -1,0 +1,158 @@
+"""Products with sparse rows (CSR), as PyTensor Ops and as plain expressions.
+
+T1.3 gives y = 1 + x with x sparse, so that no dense row of the vocabulary's width is ever needed:
+    sum_d y_d log W_cd = sum_d log W_cd + sum_{d: x_d > 0} x_d log W_cd.
+A batch of sparse rows is (data, columns, row_starts) for the Ops, as in scipy; plain expressions, for backends
+without the Ops, need the row of every entry instead of the starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+import scipy.sparse as sp
+from numba import njit, prange
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+
+from nesi.engines import fast_math
+from nesi.engines.kernels import parallel_njit, register_kernel
+
+Expression = Any
+
+
+class SparseDot(Op):
+    """(data, columns, row_starts, M) -> x M^T, rows of x sparse, rows of M dense; accumulated in float64.
+
+    With 61188 words the sums reach 10^4: in float32 their differences, which the softmax needs, would be lost.
+    """
+
+    __props__ = ()
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dmatrix()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        data, columns, row_starts, M = inputs
+        x = sp.csr_array((data.astype(np.float64), columns, row_starts), shape=(len(row_starts) - 1, M.shape[1]))
+        output_storage[0][0] = x @ M.T.astype(np.float64)
+
+
+@parallel_njit
+def _sparse_dot_kernel(data, columns, row_starts, M):  # type: ignore[no-untyped-def]
+    n_rows = row_starts.shape[0] - 1
+    result = np.empty((n_rows, M.shape[0]), dtype=np.float64)
+    for c in prange(M.shape[0]):  # one row of M at a time: it stays in the cache while all entries gather from it
+        for n in range(n_rows):
+            total = 0.0
+            for i in range(row_starts[n], row_starts[n + 1]):
+                total += data[i] * M[c, columns[i]]
+            result[n, c] = total
+    return result
+
+
+class SparseUpdate(Op):
+    """(M, decay, lift, gains, data, columns, row_starts) -> M = decay M + lift + gains^T x, in place.
+
+    `lift` (one value per row of M) is what a constant background under x adds.
+    """
+
+    __props__ = ()
+    destroy_map = {0: [0]}  # noqa: RUF012
+
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, variables, [variables[0].type()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        M, decay, lift, gains, data, columns, row_starts = inputs
+        x = sp.csr_array((data, columns, row_starts), shape=(len(row_starts) - 1, M.shape[1]))
+        M *= decay[:, None]
+        M += lift[:, None]
+        M += (x.T @ gains).T
+        output_storage[0][0] = M
+
+
+@parallel_njit
+def _sparse_update_kernel(M, decay, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
+    for c in prange(M.shape[0]):
+        if decay[c] != 1 or lift[c] != 0:
+            for d in range(M.shape[1]):
+                M[c, d] = decay[c] * M[c, d] + lift[c]
+        for n in range(gains.shape[0]):
+            if gains[n, c] != 0:
+                for i in range(row_starts[n], row_starts[n + 1]):
+                    M[c, columns[i]] += gains[n, c] * data[i]
+    return M
+
+
+class LogOfWeights(Op):
+    """(log_W, W) -> log W in place, with the row sums of W and of log W in float64."""
+
+    __props__ = ()
+    destroy_map = {0: [0]}  # noqa: RUF012
+
+    def make_node(self, log_W: Any, W: Any) -> Apply:
+        inputs = [pt.as_tensor_variable(log_W), pt.as_tensor_variable(W)]
+        return Apply(self, inputs, [inputs[0].type(), pt.dvector(), pt.dvector()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        log_W, W = inputs
+        np.log(W, out=log_W)
+        output_storage[0][0] = log_W
+        output_storage[1][0] = W.sum(axis=1, dtype=np.float64)
+        output_storage[2][0] = log_W.sum(axis=1, dtype=np.float64)
+
+
+@njit(fastmath={"contract", "nsz"})
+def _log_and_sum(values, logs):  # type: ignore[no-untyped-def]
+    """Sums of short strips in the weights' type, their total in float64: fast, and as exact as needed."""
+    total, total_log = 0.0, 0.0
+    for first in range(0, values.shape[0], 64):
+        strip = strip_log = values.dtype.type(0)
+        for d in range(first, min(first + 64, values.shape[0])):
+            logs[d] = fast_math.log(values[d])
+            strip += values[d]
+            strip_log += logs[d]
+        total += strip
+        total_log += strip_log
+    return total, total_log
+
+
+@parallel_njit
+def _log_kernel(log_W, W):  # type: ignore[no-untyped-def]
+    C = W.shape[0]
+    W_sum = np.empty(C, dtype=np.float64)
+    log_W_sum = np.empty(C, dtype=np.float64)
+    for c in prange(C):
+        W_sum[c], log_W_sum[c] = _log_and_sum(W[c], log_W[c])
+    return log_W, W_sum, log_W_sum
+
+
+register_kernel(SparseDot, lambda op: _sparse_dot_kernel, _sparse_dot_kernel)
+register_kernel(SparseUpdate, lambda op: _sparse_update_kernel, _sparse_update_kernel)
+register_kernel(LogOfWeights, lambda op: _log_kernel, _log_and_sum, _log_kernel)
+
+
+# ---- the same as plain expressions -----------------------------------------------------------------------
+
+
+def sparse_dot(M: Expression, start: Expression, data: Expression, columns: Expression, rows: Expression) -> Expression:
+    """start + x M^T, where `start` (points x rows of M) holds what the dense part contributes."""
+    return pt.inc_subtensor(start[rows], data[:, None] * M.T[columns])
+
+
+def sparse_update(
+    M: Expression,
+    decay: Expression,
+    lift: Expression,
+    gains: Expression,
+    data: Expression,
+    columns: Expression,
+    rows: Expression,
+) -> Expression:
+    """decay M + lift + gains^T x."""
+    dense_part = decay[:, None] * M + lift[:, None]
+    return pt.inc_subtensor(dense_part.T[columns], data[:, None] * gains[rows]).T

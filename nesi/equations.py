@@ -1,0 +1,216 @@
+"""Table 1 of the paper, the likelihood and the EM steps, as PyTensor expressions.
+
+Every function takes and returns symbolic expressions; nothing here compiles, loops or keeps state.
+A mini-batch is a matrix with one data point per row. Symbols are those of the paper:
+
+    C, D, K     units of the first hidden layer, inputs, classes
+    A           constant to which the inputs are normalised
+    W (C x D)   weights of the first hidden layer, R (K x C) those of the second
+    y, s, t     activities of the observed, first and second hidden layer
+    u           label input; `labels` holds the class of each point, or -1 where it is unknown
+
+"eq. (name)" refers to the label of the equation in the paper's source, "T1.n" to the rows of its Table 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytensor.tensor as pt
+
+Expression = Any  # a PyTensor variable; the library has no useful static types
+
+
+# ---- input ---------------------------------------------------------------------------------------------
+
+
+def bottom_up_input(data: Expression) -> Expression:
+    """T1.1: the unnormalised, non-negative data, one point per row."""
+    return pt.as_tensor_variable(data)
+
+
+def label_input(labels: Expression, K: Expression, dtype: str) -> Expression:
+    """T1.2: u_k = delta_kl for labeled data, 1/K for unlabeled data (label -1)."""
+    one_hot = pt.eq(labels[:, None], pt.arange(K)[None, :])
+    return pt.where(is_labeled(labels)[:, None], one_hot, 1.0 / K).astype(dtype)
+
+
+def is_labeled(labels: Expression) -> Expression:
+    return pt.ge(labels, 0)
+
+
+# ---- activation across layers ----------------------------------------------------------------------------
+
+
+def observed_layer(data: Expression, A: Expression) -> Expression:
+    """T1.3: y_d = (A - D) x_d / sum_d' x_d' + 1; the row sum in float64, as rounding there tilts the whole row."""
+    D = data.shape[1]
+    total = data.sum(axis=1, dtype="float64")
+    scale = ((A - D) / total).astype(data.dtype)
+    return data * scale[:, None] + pt.ones((), dtype=data.dtype)
+
+
+def bottom_up_drive(y: Expression, log_W: Expression) -> Expression:
+    """First term of T1.5: sum_d log(W_cd) y_d."""
+    return y @ log_W.T
+
+
+def top_down_drive(u: Expression, R: Expression) -> Expression:
+    """Second term of T1.5: log(sum_k u_k R_kc). The feedforward networks leave it out."""
+    return pt.log(u @ R)
+
+
+def first_hidden_input(y: Expression, log_W: Expression, u: Expression, R: Expression, recurrent: bool) -> Expression:
+    """T1.5: I_c = sum_d log(W_cd) y_d + log(sum_k u_k R_kc), the second term only in recurrent networks."""
+    drive = bottom_up_drive(y, log_W)
+    return drive + top_down_drive(u, R) if recurrent else drive
+
+
+def first_hidden(I: Expression) -> Expression:  # noqa: E741  (the paper's letter)
+    """T1.4: s_c = exp(I_c) / sum_c' exp(I_c'), computed so that it neither over- nor underflows."""
+    shifted = pt.exp(I - I.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def class_given_unit(R: Expression) -> Expression:
+    """p(k|c) = R_kc / sum_k' R_k'c (eq. PostK, unlabeled); a unit without any weight belongs to no class."""
+    total = R.sum(axis=0, keepdims=True)
+    used = pt.gt(total, 0)
+    return pt.where(used, R / pt.where(used, total, 1), 0).astype(R.dtype)
+
+
+def inferred_class(s: Expression, R: Expression) -> Expression:
+    """T1.6 for unlabeled data, and eq. (PostKE) for classification: sum_c p(k|c) s_c."""
+    return s @ class_given_unit(R).T
+
+
+def second_hidden(s: Expression, R: Expression, u: Expression, labels: Expression) -> Expression:
+    """T1.6: t_k = u_k for labeled data, sum_c p(k|c) s_c for unlabeled data."""
+    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R))
+
+
+# ---- self-labeling (Section 3.3) -----------------------------------------------------------------------
+
+
+def best_versus_second_best(t: Expression) -> Expression:
+    """BvSB: distance between the largest and the second largest class probability."""
+    best = t.max(axis=1)
+    second = pt.where(_one_hot_maximum(t), 0, t).max(axis=1)
+    return best - second
+
+
+def self_label(t: Expression, threshold: Expression) -> Expression:
+    """The MAP class, one-hot, where BvSB is strictly above the threshold; zero elsewhere."""
+    certain = pt.gt(best_versus_second_best(t), threshold)
+    return (_one_hot_maximum(t) & certain[:, None]).astype(t.dtype)
+
+
+def teaching_signal(u: Expression, labels: Expression, self_labels: Expression | None = None) -> Expression:
+    """The t that T1.8 learns from: the label where there is one; else the self-label, if the network makes any."""
+    unlabeled = 0 if self_labels is None else self_labels
+    return pt.where(is_labeled(labels)[:, None], u, unlabeled)
+
+
+def _one_hot_maximum(t: Expression) -> Expression:
+    """True at the first largest entry of each row."""
+    return pt.eq(pt.argmax(t, axis=1)[:, None], pt.arange(t.shape[1])[None, :])
+
+
+# ---- learning ------------------------------------------------------------------------------------------
+
+
+def summed_gains(activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
+    """Mini-batch rule of eqs. (DeltaWminibatch, DeltaRminibatch): decay 1 - eps sum_n a_n, gains eps a_n."""
+    gains = epsilon[:, None] * activity
+    return 1 - gains.sum(axis=0), gains
+
+
+def sequential_gains(activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
+    """The online updates one after the other, with the activities of the batch's start.
+
+    w <- (1 - eps a_n) w + eps a_n x_n for n = 1, 2, ... gives the decay prod_n (1 - eps a_n) and the gains
+    eps a_n prod_{m>n} (1 - eps a_m): never negative as long as eps <= 1, whatever the size of the batch.
+    """
+    steps = epsilon[:, None] * activity
+    remaining = pt.cumprod((1 - steps)[::-1], axis=0)[::-1]  # prod_{m>=n}
+    after = pt.set_subtensor(pt.concatenate([remaining[1:], remaining[:1]])[-1], 1)  # prod_{m>n}, 1 for the last
+    return remaining[0], steps * after
+
+
+MINIBATCH_RULES = {"summed": summed_gains, "sequential": sequential_gains}
+
+
+def update_W(W: Expression, decay: Expression, gains: Expression, y: Expression) -> Expression:
+    """T1.7: Delta W_cd = eps_W (s_c y_d - s_c W_cd), over a mini-batch whose decay and gains come from s."""
+    return decay[:, None] * W + gains.T @ y
+
+
+def update_R(R: Expression, decay: Expression, gains: Expression, s: Expression) -> Expression:
+    """T1.8: Delta R_kc = eps_R (t_k s_c - t_k R_kc), over a mini-batch whose decay and gains come from t."""
+    return decay[:, None] * R + gains.T @ s
+
+
+# ---- likelihood ------------------------------------------------------------------------------------------
+
+
+def log_gamma_term(y: Expression) -> Expression:
+    """sum_d log Gamma(y_d + 1), the part of the Poisson likelihood that no weight can change."""
+    return pt.gammaln(y + 1).sum(axis=1)
+
+
+def log_joint(drive: Expression, W_sum: Expression, u: Expression, labels: Expression, R: Expression) -> Expression:
+    """log p(y, l, c) without the Gamma term: sum_d (y_d log W_cd - W_cd) + log sum_{k in l} R_kc / K.
+
+    u R is already the mean over k for unlabeled data; for labeled data p(k) = 1/K is still to be multiplied.
+    """
+    log_prior = top_down_drive(u, R) - pt.where(is_labeled(labels), pt.log(R.shape[0]), 0)[:, None]
+    return drive - W_sum[None, :] + log_prior
+
+
+def log_likelihood(log_joint: Expression, log_gamma: Expression) -> Expression:
+    """Eq. (loglikelihood), one value per data point."""
+    largest = log_joint.max(axis=1, keepdims=True)
+    return (pt.log(pt.exp(log_joint - largest).sum(axis=1)) + largest[:, 0]) - log_gamma
+
+
+def free_energy(
+    s_old: Expression, class_old: Expression, log_W: Expression, W: Expression, R: Expression, y: Expression
+) -> Expression:
+    """Eq. (GenFreeEnergy), summed over the data, for the posterior q(c,k) = s_nc p(k|c,l_n) of the old weights.
+
+    `class_old` is p(k|c, l_n, old) of eq. (PostK) with the axes (n, k, c).
+    """
+    q = s_old[:, None, :] * class_old
+    log_y = bottom_up_drive(y, log_W) - W.sum(axis=1)[None, :] - log_gamma_term(y)[:, None]
+    energy = (s_old * log_y).sum() + _xlogy(q, R[None, :, :]).sum() - q.sum() * pt.log(R.shape[0])
+    return energy - _xlogy(q, q).sum()
+
+
+def _xlogy(x: Expression, y: Expression) -> Expression:
+    """x log y with 0 log 0 = 0."""
+    return pt.where(pt.gt(x, 0), x * pt.log(pt.where(pt.gt(y, 0), y, 1)), 0)
+
+
+# ---- EM for the generative model -------------------------------------------------------------------------
+
+
+def posterior_c(y: Expression, log_W: Expression, u: Expression, R: Expression) -> Expression:
+    """E-step, eqs. (PostC, Ic): p(c | y, l), which is what the recurrent first hidden layer computes."""
+    return first_hidden(first_hidden_input(y, log_W, u, R, recurrent=True))
+
+
+def posterior_k(R: Expression, u: Expression, labels: Expression) -> Expression:
+    """E-step, eq. (PostK): p(k | c, l_n), with the axes (n, k, c)."""
+    return pt.where(is_labeled(labels)[:, None, None], u[:, :, None], class_given_unit(R)[None, :, :])
+
+
+def m_step_W(s: Expression, y: Expression, A: Expression) -> Expression:
+    """Eq. (MstepW)."""
+    counts = s.T @ y
+    return A * counts / counts.sum(axis=1, keepdims=True)
+
+
+def m_step_R(s: Expression, class_posterior: Expression) -> Expression:
+    """Eq. (MstepR)."""
+    counts = (class_posterior * s[:, None, :]).sum(axis=0)
+    return counts / counts.sum(axis=1, keepdims=True)

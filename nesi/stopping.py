@@ -1,0 +1,51 @@
+"""When to stop: the likelihood criterion of Section 4.3.2."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+Weights = dict[str, Any]
+
+
+class LikelihoodDrop:
+    """Stop as soon as the moving average of the log-likelihood falls below its maximum by more than the moving
+    standard deviation, and go back to the weights in the centre of the window that showed it."""
+
+    def __init__(self, width: int = 20) -> None:
+        self.width = width
+        self.best_average = -np.inf
+        self._recent: deque[float] = deque(maxlen=width)
+        self._weights: deque[tuple[int, Weights]] = deque(maxlen=width // 2 + 1)
+
+    def update(self, iteration: int, log_likelihood: float, weights: Weights) -> bool:
+        """Take note of one iteration; True if training should stop."""
+        self._recent.append(log_likelihood)
+        self._weights.append((iteration, {name: np.array(value) for name, value in weights.items()}))
+        if len(self._recent) < self.width:
+            return False
+        average, deviation = np.mean(self._recent), np.std(self._recent)
+        if average > self.best_average:
+            self.best_average = float(average)
+            return False
+        return bool(average < self.best_average - deviation)
+
+    def centre(self) -> tuple[int, Weights]:
+        """The iteration in the centre of the last window, and its weights."""
+        return self._weights[0]
+
+    def state(self) -> dict[str, np.ndarray]:
+        state = {"best_average": np.asarray(self.best_average), "recent": np.asarray(self._recent, dtype=np.float64)}
+        state["iterations"] = np.asarray([iteration for iteration, _ in self._weights], dtype=np.int64)
+        for name in ("W", "R"):
+            if self._weights:
+                state[name] = np.stack([weights[name] for _, weights in self._weights])
+        return state
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self.best_average = float(state["best_average"])
+        self._recent.extend(float(value) for value in state["recent"])
+        for i, iteration in enumerate(state["iterations"]):
+            self._weights.append((int(iteration), {name: state[name][i] for name in ("W", "R")}))

@@ -1,0 +1,358 @@
+"""Training: learning rates, iterations over the data, mini-batches, stopping, history.
+
+The loop is `for info in trainer`: one pass over the data at a time, so that whoever drives it can show progress,
+save the state, or walk away and continue later.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from nesi.engines.backend import check_backend
+from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.second_layer import SecondLayer
+from nesi.equations import MINIBATCH_RULES
+from nesi.errors import NesiError, TrainingFailed
+from nesi.initialization import initial_R, initial_W
+from nesi.networks import get_network
+from nesi.observations import Observations, SparseRows
+from nesi.stopping import LikelihoodDrop
+
+_INFERENCE_VALUES = 10_000_000  # activities that are in memory at once during inference
+# Activities below this are left out of the cache of greedy training: together they are less than rounding errors.
+_NEGLIGIBLE = {"float32": 1e-7, "float64": 1e-14}
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The free parameters of the paper, and how to compute."""
+
+    network: str
+    C: int
+    A: float
+    epsilon_W: float = 0.2  # x C/N
+    epsilon_R: float = 0.2  # x K/L, x K/N with self-labeling
+    threshold: float = 0.6  # BvSB, networks with self-labeling only
+    iterations: int = 100
+    batch_size: int | None = None  # None: as large as the learning rates allow
+    minibatch_rule: str = "sequential"
+    inference: str = "exact"
+    backend: str = "numba"
+    dtype: str = "float32"
+    shuffle: bool = True
+    stopping: bool = False  # by the likelihood, Section 4.3.2
+    greedy: bool = False  # feedforward networks only: first W, then R on cached activities
+
+    def __post_init__(self) -> None:
+        network = get_network(self.network)
+        check_backend(self.backend)
+        _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
+        _check_choice("inference", self.inference, ("exact",))
+        _check_choice("dtype", self.dtype, ("float32", "float64"))
+        _check_number("C (the number of subclasses)", self.C, 1, whole=True)
+        _check_number("iterations", self.iterations, 0, whole=True)
+        _check_number("epsilon_W", self.epsilon_W, 0)
+        _check_number("epsilon_R", self.epsilon_R, 0)
+        _check_number("threshold", self.threshold, 0)
+        if self.batch_size is not None:
+            _check_number("batch_size", self.batch_size, 1, whole=True)
+        if self.greedy and network.recurrent:
+            raise NesiError(
+                f"Greedy training is for ff and ff+, but the network is {self.network}: its first layer listens to "
+                "the second, so both must learn together; use greedy=False."
+            )
+
+
+class IterationInfo(NamedTuple):
+    iteration: int
+    phase: str  # "both", or "first" and then "second" in greedy training
+    log_likelihood: float  # mean per point, eq. (loglikelihood), of each point just before it was learned from
+    self_labeled: float  # share of the points that the network labeled itself
+    seconds: float
+
+
+class Trainer:
+    """One network in training."""
+
+    def __init__(
+        self,
+        settings: TrainingSettings,
+        X: Any,
+        labels: Any,
+        n_classes: int,
+        rng: np.random.Generator,
+        W_init: Any = None,
+        R_init: Any = None,
+    ) -> None:
+        self.settings, self._rng = settings, rng
+        self._data = Observations(X, settings.A)
+        self._labels = _checked_labels(labels, self._data.n_points, n_classes)
+        self._network = get_network(settings.network)
+        self._epsilon_W, self._epsilon_R = self._learning_rates(n_classes)
+        self._batch_size = settings.batch_size or self._largest_sensible_batch()
+        self._check_stability(n_classes)
+        C, K, dtype = settings.C, n_classes, settings.dtype
+        W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype)
+        R = initial_R(R_init, C, K, dtype)
+        self._kind = Kind(self._network, settings.minibatch_rule, dtype, settings.backend, self._data.sparse)
+        self._engine = ExactEngine(self._kind, W, R, settings.A, settings.threshold)
+        self._second_layer: SecondLayer | None = None
+        self._stopping = LikelihoodDrop() if settings.stopping else None
+        self.iteration = 0
+        self.stopped_at: int | None = None
+        self.history: dict[str, list[float]] = {"log_likelihood": [], "self_labeled": [], "seconds": []}
+
+    # ---- what a driver looks at ------------------------------------------------------------------------------
+
+    @property
+    def W(self) -> np.ndarray:
+        return self._engine.W
+
+    @property
+    def R(self) -> np.ndarray:
+        return self._engine.R if self._second_layer is None else self._second_layer.R
+
+    @property
+    def total_iterations(self) -> int:
+        return self.settings.iterations * (2 if self.settings.greedy else 1)
+
+    @property
+    def finished(self) -> bool:
+        return self.stopped_at is not None or self.iteration >= self.total_iterations
+
+    @property
+    def phase(self) -> str:
+        """The layers that learn in the next iteration."""
+        if not self.settings.greedy:
+            return "both"
+        return "first" if self.iteration < self.settings.iterations else "second"
+
+    def __iter__(self) -> Iterator[IterationInfo]:
+        while not self.finished:
+            yield self.run_iteration()
+
+    # ---- learning ----------------------------------------------------------------------------------------------
+
+    def run_iteration(self) -> IterationInfo:
+        """One pass over the data, in a new random order."""
+        started = time.perf_counter()
+        phase = self.phase
+        n_points = self._data.n_points
+        order = self._rng.permutation(n_points) if self.settings.shuffle else np.arange(n_points)
+        batches = [order[first : first + self._batch_size] for first in range(0, n_points, self._batch_size)]
+        if phase == "second":
+            log_likelihood, self_labeled = self._learn_second_layer(batches)
+        else:
+            log_likelihood, self_labeled = self._learn(batches, learn="WR" if phase == "both" else "W")
+        self.iteration += 1
+        self._check_weights()
+        info = IterationInfo(
+            self.iteration, phase, log_likelihood, self_labeled / n_points, time.perf_counter() - started
+        )
+        for name, values in self.history.items():
+            values.append(getattr(info, name))
+        self._maybe_stop(info)
+        return info
+
+    def _learn(self, batches: list[np.ndarray], learn: str) -> tuple[float, int]:
+        log_likelihood, self_labeled = 0.0, 0
+        for batch in batches:
+            rates_W, rates_R = np.full(len(batch), self._epsilon_W), np.full(len(batch), self._epsilon_R)
+            points = self._data.take(batch, self.settings.dtype)
+            step = self._engine.step(points, self._labels[batch], rates_W, rates_R, learn)
+            log_likelihood += float((step.log_likelihood - self._data.log_gamma[batch]).sum())
+            self_labeled += step.self_labeled
+        return log_likelihood / self._data.n_points, self_labeled
+
+    def _learn_second_layer(self, batches: list[np.ndarray]) -> tuple[float, int]:
+        """The first layer is done: its likelihood with a uniform prior over units does not change any more."""
+        if self._second_layer is None:
+            self._second_layer = SecondLayer(self._kind, self._engine.R, self.settings.threshold)
+            self._cached = self._sparse_activities()
+        self_labeled = 0
+        for batch in batches:
+            rows = self._cached[batch]
+            activities = SparseRows(rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
+            rates = np.full(len(batch), self._epsilon_R)
+            self_labeled += self._second_layer.step(activities, self._labels[batch], rates)
+        return self.history["log_likelihood"][self.settings.iterations - 1], self_labeled
+
+    def _sparse_activities(self) -> sp.csr_array:
+        """T1.4 of all points, without what is negligible."""
+        parts = []
+        for _, inference in _infer_in_chunks(self._engine, self._data, None, self.settings):
+            s = inference.s
+            s[s < _NEGLIGIBLE[self.settings.dtype]] = 0
+            parts.append(sp.csr_array(s / s.sum(axis=1, keepdims=True)))
+        return sp.csr_array(sp.vstack(parts))
+
+    def _maybe_stop(self, info: IterationInfo) -> None:
+        if self._stopping is None or info.phase == "second":
+            return
+        if self._stopping.update(self.iteration, info.log_likelihood, {"W": self.W, "R": self.R}):
+            self.stopped_at, weights = self._stopping.centre()
+            self._engine.set_weights(weights["W"], weights["R"])
+
+    def _check_weights(self) -> None:
+        W, R = self.W, self.R
+        if np.isfinite(W).all() and W.min() >= 0 and np.isfinite(R).all() and R.min() >= 0:
+            return
+        raise TrainingFailed(
+            f"Training failed in iteration {self.iteration}: the weights are no longer finite and non-negative. "
+            "The learning rate was too high for the size of the mini-batches: use minibatch_rule='sequential', "
+            f"a batch_size below {self._batch_size}, or smaller learning rates."
+        )
+
+    # ---- inference -----------------------------------------------------------------------------------------------
+
+    def posterior(self, X: Any) -> np.ndarray:
+        """p(k|y) of new points, T1.6 without labels."""
+        return infer(self._inference_engine(), Observations(X, self.settings.A), self.settings)[0]
+
+    def log_likelihood(self, X: Any, labels: Any = None) -> np.ndarray:
+        """Eq. (loglikelihood) of every point."""
+        data = Observations(X, self.settings.A)
+        known = None if labels is None else _checked_labels(labels, data.n_points, len(self.R))
+        return infer(self._inference_engine(), data, self.settings, known)[1]
+
+    def _inference_engine(self) -> ExactEngine:
+        if self._second_layer is None:
+            return self._engine
+        return ExactEngine(self._kind, self.W, self.R, self.settings.A, self.settings.threshold)
+
+    # ---- learning rates and mini-batches ---------------------------------------------------------------------------
+
+    def _learning_rates(self, K: int) -> tuple[float, float]:
+        """Factors of the paper times the mean activity of a unit: C/N, and K/L or K/N with self-labeling."""
+        N, L = self._data.n_points, int((self._labels >= 0).sum())
+        taught = N if self._network.self_labeling else max(L, 1)
+        return min(self.settings.epsilon_W * self.settings.C / N, 1), min(self.settings.epsilon_R * K / taught, 1)
+
+    def _largest_sensible_batch(self) -> int:
+        """The activities of a batch are those of its start: no unit may forget more than 2 % meanwhile."""
+        fastest = max(self.settings.epsilon_W, self.settings.epsilon_R, 1e-6)
+        if self.settings.minibatch_rule == "summed":
+            fastest = max(fastest, 0.02 * self._data.n_points * max(self._epsilon_W, self._epsilon_R))
+        return int(np.clip(0.02 * self._data.n_points / fastest, 1, 1000))
+
+    def _check_stability(self, K: int) -> None:
+        """The summed rule overshoots if the weights could lose more than all they have in one step."""
+        if self.settings.minibatch_rule != "summed":
+            return
+        size = min(self._batch_size, self._data.n_points)
+        labeled = self._labels[self._labels >= 0]
+        per_class = size if self._network.self_labeling else int(np.bincount(labeled, minlength=K).max(initial=0))
+        for name, rate, most in (
+            ("epsilon_W", self._epsilon_W, size),
+            ("epsilon_R", self._epsilon_R, min(size, per_class)),
+        ):
+            if rate * most > 1 + 1e-9:
+                factor = getattr(self.settings, name)
+                raise NesiError(
+                    f"With the summed mini-batch rule {name} = {factor:g} and batches of {size} are unstable (learning "
+                    f"rate x activity = {rate * most:.3g} > 1): use {name} <= {factor / (rate * most):.3g}, "
+                    f"batch_size <= {max(int(1 / rate), 1)}, or minibatch_rule='sequential'."
+                )
+
+    # ---- saving and continuing -------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that is needed to continue bit for bit, as plain arrays."""
+        state = {
+            "W": self.W,
+            "R": self.R,
+            "iteration": np.asarray(self.iteration),
+            "stopped_at": np.asarray(-1 if self.stopped_at is None else self.stopped_at),
+            "random_state": np.frombuffer(json.dumps(self._rng.bit_generator.state).encode(), dtype=np.uint8),
+        }
+        state |= {f"history.{name}": np.asarray(values, np.float64) for name, values in self.history.items()}
+        if self._stopping is not None:
+            state |= {f"stopping.{name}": value for name, value in self._stopping.state().items()}
+        return state
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from `state()`; everything is checked before anything is changed."""
+        expected = {"W", "R", "iteration", "stopped_at", "random_state", *(f"history.{name}" for name in self.history)}
+        if missing := expected - set(state):
+            raise NesiError(f"The saved state lacks {', '.join(sorted(missing))}: start this run anew.")
+        for name, current in (("W", self.W), ("R", self.R)):
+            if state[name].shape != current.shape or state[name].dtype != current.dtype:
+                raise NesiError(
+                    f"The saved {name} is {state[name].dtype}{state[name].shape}, but this network has "
+                    f"{current.dtype}{current.shape}: continue with the settings it was saved with."
+                )
+        random_state = _decoded_random_state(state["random_state"], self._rng)
+        self._engine.set_weights(state["W"], state["R"])
+        self._second_layer = None
+        self.iteration, stopped = int(state["iteration"]), int(state["stopped_at"])
+        self.stopped_at = stopped if stopped >= 0 else None
+        self._rng.bit_generator.state = random_state
+        self.history = {name: state[f"history.{name}"].tolist() for name in self.history}
+        if self._stopping is not None:
+            self._stopping = LikelihoodDrop()
+            self._stopping.restore({name[9:]: value for name, value in state.items() if name.startswith("stopping.")})
+
+
+# ---- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def infer(
+    engine: ExactEngine, data: Observations, settings: TrainingSettings, labels: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """t (T1.6) and the log-likelihood of every point, in chunks that fit into memory."""
+    t, log_likelihood = [], []
+    for chunk, inference in _infer_in_chunks(engine, data, labels, settings):
+        t.append(inference.t)
+        log_likelihood.append(inference.log_likelihood - data.log_gamma[chunk])
+    return np.concatenate(t), np.concatenate(log_likelihood)
+
+
+def _infer_in_chunks(
+    engine: ExactEngine, data: Observations, labels: np.ndarray | None, settings: TrainingSettings
+) -> Iterator[tuple[np.ndarray, Any]]:
+    known = np.full(data.n_points, -1) if labels is None else labels
+    size = max(1, _INFERENCE_VALUES // max(settings.C, data.n_features if not data.sparse else 1))
+    for first in range(0, data.n_points, size):
+        chunk = np.arange(first, min(first + size, data.n_points))
+        yield chunk, engine.infer(data.take(chunk, settings.dtype), known[chunk])
+
+
+def _checked_labels(labels: Any, n_points: int, n_classes: int) -> np.ndarray:
+    array = np.asarray(labels)
+    if array.shape != (n_points,):
+        raise NesiError(f"The labels have the shape {array.shape}, but there are {n_points} points.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise NesiError(f"The labels have the type {array.dtype}, but must be whole numbers, with -1 for unlabeled.")
+    if n_points and (array.min() < -1 or array.max() >= n_classes):
+        wrong = array[(array < -1) | (array >= n_classes)][0]
+        raise NesiError(f"A label is {wrong}, but must be a class from 0 to {n_classes - 1}, or -1 for unlabeled.")
+    return array.astype(np.int64)
+
+
+def _decoded_random_state(encoded: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
+    try:
+        state = json.loads(bytes(encoded).decode())
+    except ValueError as error:
+        raise NesiError("The saved random state is damaged: start this run anew.") from error
+    if not isinstance(state, dict) or state.get("bit_generator") != rng.bit_generator.state["bit_generator"]:
+        raise NesiError("The saved random state belongs to another kind of generator: start this run anew.")
+    return state
+
+
+def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise NesiError(f"{name} is {given!r}, but must be one of {', '.join(known)}.")
+
+
+def _check_number(name: str, given: Any, smallest: float, whole: bool = False) -> None:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if isinstance(given, bool) or not isinstance(given, kinds) or not given >= smallest or given == np.inf:
+        kind = "whole number" if whole else "number"
+        raise NesiError(f"{name} is {given!r}, but must be a {kind} of at least {smallest:g}.")
