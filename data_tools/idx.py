@@ -44,13 +44,13 @@ def _read_plain(stream: IO[bytes], where: str, n_axes: int) -> npt.NDArray[np.ui
     header_size = 4 + 4 * n_axes
     header = stream.read(header_size)
     expected_magic = bytes([0, 0, _UNSIGNED_BYTE, n_axes])
-    if len(header) < header_size:
-        raise DataError(f"{where} ends after {len(header)} bytes, inside the idx header; get it again.")
-    if header[:4] != expected_magic:
+    if len(header) >= 4 and header[:4] != expected_magic:
         raise DataError(
             f"{where} starts with {header[:4].hex()}, expected {expected_magic.hex()} "
             f"(idx, unsigned bytes, {n_axes} axes); it is another kind of file or damaged."
         )
+    if len(header) < header_size:
+        raise DataError(f"{where} ends after {len(header)} bytes, inside the idx header; get it again.")
     shape = struct.unpack(f">{n_axes}I", header[4:])
     size = math.prod(shape)
     if size == 0:

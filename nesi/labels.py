@@ -56,8 +56,9 @@ def balanced_shares(available: npt.NDArray[np.integer], total: int) -> Indices:
 def mask_labels(y: npt.ArrayLike, indices: npt.ArrayLike) -> Indices:
     """The labels at `indices`, and -1 everywhere else."""
     labels = np.asarray(y)
+    positions = np.asarray(indices, dtype=np.int64)
     masked = np.full(labels.shape, UNLABELED, dtype=np.int64)
-    masked[indices] = labels[indices]
+    masked[positions] = labels[positions]
     return masked
 
 
