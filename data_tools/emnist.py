@@ -106,7 +106,7 @@ def _read_matlab(path: Path) -> Parts:
         parts = {}
         for part in ("train", "test"):
             for what in _IDX:
-                values = np.asarray(dataset[part][0, 0][what][0, 0])
+                values = np.asarray(dataset[part][0, 0][what])
                 if values.dtype.kind not in "uif":
                     raise ValueError(f"{part} {what} are not numbers")
                 shape = (-1, 28, 28) if what == "images" else (-1,)

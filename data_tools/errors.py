@@ -9,5 +9,6 @@ def nearest(given: str, known: list[str] | tuple[str, ...]) -> str:
     """` (did you mean "mnist"?)` when one of the known words is close, else nothing."""
     import difflib
 
-    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    beginnings = [word for word in known if given and word.startswith(given)]
+    close = beginnings[:1] or difflib.get_close_matches(given, known, n=1, cutoff=0.5)
     return f' (did you mean "{close[0]}"?)' if close else ""

@@ -21,13 +21,16 @@ def load_ocr_letters(folder: Path, test_fold: int = 9) -> Dataset:
     """Nine of the ten folds for training and `test_fold` for the test; letters of one word share a fold."""
     path = folder / FILE
     if not path.is_file():
-        raise DataError(f"{folder} lacks {FILE}; put it there (arrays bits, labels and folds).")
+        raise DataError(f"{folder} lacks {FILE}; put it there (arrays bits, labels, word_len and folds).")
     arrays = open_npz(path)
-    for name, n_axes in (("bits", 2), ("labels", 1), ("folds", 1)):
-        if name not in arrays or arrays[name].ndim != n_axes or arrays[name].dtype.kind not in "ui":
-            raise DataError(f"{path} lacks a whole-number array {name} of {n_axes} axes; get the file again.")
-    bits, labels, folds = arrays["bits"], arrays["labels"].astype(np.int64), arrays["folds"]
-    if bits.dtype != np.uint8 or bits.shape[1] != 16 or not len(bits) == len(labels) == len(folds):
+    for name, n_axes in (("bits", 2), ("labels", 1), ("word_len", 1), ("folds", 1)):
+        if name not in arrays or arrays[name].ndim != n_axes or arrays[name].dtype != np.uint8:
+            raise DataError(f"{path} lacks an array {name} of bytes with {n_axes} axes; get the file again.")
+    bits, labels = arrays["bits"], arrays["labels"].astype(np.int64)
+    if len(arrays["folds"]) != len(arrays["word_len"]):
+        raise DataError(f"{path} has folds and lengths for different numbers of words; get the file again.")
+    folds = np.repeat(arrays["folds"], arrays["word_len"])  # one per word, and the words are written letter by letter
+    if bits.shape[1] != 16 or not len(bits) == len(labels) == len(folds):
         raise DataError(f"{path}: bits of shape {bits.shape} do not fit 16x8 images with labels; get the file again.")
     if test_fold not in np.unique(folds):
         raise DataError(f"{path}: there is no fold {test_fold}; choose one of 0 to {folds.max()}.")
