@@ -25,7 +25,8 @@ from data_tools.sources import RemoteFile
 
 _TIMEOUT = (10, 60)  # seconds to connect, and between two pieces
 _ATTEMPTS = 4
-_CHUNK = 1 << 16
+#: Small, because the last piece before a broken connection is lost.
+_CHUNK = 1 << 13
 
 
 class IncompleteTransfer(Exception):

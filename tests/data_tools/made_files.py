@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
+from data_tools import DataError
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
@@ -33,3 +37,13 @@ def character_png(seed: int = 0, size: int = 128, box: tuple[int, int, int, int]
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, format="PNG")
     return stream.getvalue()
+
+
+@contextmanager
+def reporting_only_data_errors(named: str) -> Iterator[None]:
+    """Let the block succeed or fail with the module's own error that names the file; any other error is a failure."""
+    try:
+        yield
+    except DataError as error:
+        if named not in str(error):
+            raise AssertionError(f"{error} does not name {named}") from error

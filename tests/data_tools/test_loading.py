@@ -26,24 +26,24 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
 
 
 def test_an_unknown_option_names_the_nearest() -> None:
-    with pytest.raises(DataError, match='digits has no option "test_fracton".*did you mean "test_fraction"'):
+    with pytest.raises(DataError, match=r'digits has no option "test_fracton".*did you mean "test_fraction"'):
         load("digits", test_fracton=0.1)
 
 
 def test_options_of_one_data_set_are_not_those_of_another(tmp_path: Path) -> None:
+    (tmp_path / "nist" / "by_class").mkdir(parents=True)
     with pytest.raises(DataError, match='no option "name"'):
-        (tmp_path / "nist" / "by_class").mkdir(parents=True)
         load("nist-digits", data_dir=tmp_path, name="nist-letters")
 
 
 @pytest.mark.parametrize("wrong", [1.0, -0.1, "half", None, True])
 def test_a_wrong_value_of_an_option_is_said(wrong: object) -> None:
-    with pytest.raises(DataError, match="test_fraction|wrong type"):
+    with pytest.raises(DataError, match=r"test_fraction|wrong type"):
         load("digits", test_fraction=wrong)
 
 
 def test_a_wrong_type_of_an_option_is_said() -> None:
-    with pytest.raises(DataError, match="wrong type.*n_train='many'"):
+    with pytest.raises(DataError, match=r"wrong type.*n_train='many'"):
         load("generated", n_train="many")
 
 

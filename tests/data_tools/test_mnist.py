@@ -77,7 +77,7 @@ def test_a_data_set_of_another_size_is_not_taken_for_mnist(tmp_path: Path) -> No
 
 
 def test_a_missing_file_is_said_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="train-images.*fetch mnist"):
+    with pytest.raises(DataError, match=r"train-images.*fetch mnist"):
         load_mnist(tmp_path)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_files import reporting_only_data_errors
 from scipy import sparse
 
 from data_tools import DataError, Dataset, load
@@ -215,10 +216,8 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path, content: bytes) -> Non
 def test_random_triplets_give_a_matrix_or_the_modules_own_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "fuzzed.data"
     path.write_bytes(content)
-    try:
+    with reporting_only_data_errors("fuzzed.data"):
         assert read_counts(path, 4, 5).shape == (4, 5)
-    except DataError as error:
-        assert "fuzzed.data" in str(error)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -232,7 +231,5 @@ def test_random_damage_to_a_gzipped_set_gives_only_the_modules_own_error(tmp_pat
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     (tmp_path / name).write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
-    try:
+    with reporting_only_data_errors(str(tmp_path)):
         load_newsgroups20(tmp_path)
-    except DataError as error:
-        assert str(tmp_path) in str(error)

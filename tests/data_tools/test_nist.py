@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_files import character_png
+from made_files import character_png, reporting_only_data_errors
 
 from data_tools import DataError, load
 from data_tools.archives import member_names, read_members
@@ -218,7 +218,7 @@ def test_what_is_no_archive_is_named(tmp_path: Path, kind: str, content: bytes) 
     (tmp_path / "nist").mkdir()
     archive = tmp_path / "nist" / f"by_class.{kind}"
     archive.write_bytes(content)
-    with pytest.raises(DataError, match="cannot be read as an archive|holds no .png") as caught:
+    with pytest.raises(DataError, match=r"cannot be read as an archive|holds no .png") as caught:
         load("nist-digits", data_dir=tmp_path)
     assert str(archive) in str(caught.value)
 
@@ -254,10 +254,7 @@ def test_random_damage_to_an_archive_gives_only_the_modules_own_error(
         content = content[: data.draw(st.integers(0, len(content)))]
     path = tmp_path / f"fuzzed.{kind}"
     path.write_bytes(bytes(content))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), reporting_only_data_errors(str(path)):
         warnings.simplefilter("ignore")  # zipfile warns about doubled names
-        try:
-            member_names(path)
-            list(read_members(path, lambda _: True, 1 << 20))
-        except DataError as error:
-            assert str(path) in str(error)
+        member_names(path)
+        list(read_members(path, lambda _: True, 1 << 20))

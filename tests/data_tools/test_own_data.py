@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_files import reporting_only_data_errors
 from PIL import Image
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -99,10 +100,8 @@ def test_random_damage_to_an_npz_gives_only_the_modules_own_error(tmp_path: Path
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
-    try:
+    with reporting_only_data_errors(str(path)):
         load(path)
-    except DataError as error:
-        assert str(path) in str(error)
 
 
 def write(path: Path, text: str) -> Path:
