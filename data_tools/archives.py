@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from data_tools import zip_stream
 from data_tools.errors import DataError
 
 #: What a broken archive makes the standard library raise.
 _BROKEN = (
     tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError, KeyError,
-    IndexError, NotImplementedError, RuntimeError, OverflowError, MemoryError,
+    IndexError, zip_stream.BadZip, NotImplementedError, RuntimeError, OverflowError, MemoryError,
 )  # fmt: skip
 _LARGEST_MEMBER = 1 << 31
 
@@ -30,31 +31,24 @@ def is_archive(path: Path) -> bool:
     return path.is_file() and path.name.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz"))
 
 
-def member_names(source: Path) -> list[str]:
+def member_names(source: Path) -> Iterator[str]:
     """Names of all regular files in the source, in its own order; for a folder sorted, relative, with `/`."""
     if source.is_dir():
-        return sorted(
+        yield from sorted(
             Path(folder, name).relative_to(source).as_posix() for folder, _, names in os.walk(source) for name in names
         )
+        return
     with _reporting(source):
         if zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                infos = archive.infolist()
-                _check_names(source, (info.filename for info in infos))
-                return [info.filename for info in infos if not info.is_dir()]
+            with source.open("rb") as stream:
+                for member in zip_stream.members(stream):
+                    _check_name(source, member.name)
+                    if not member.is_folder:
+                        yield member.name
+            return
         with tarfile.open(source) as tar:
-            names = []
-            for member in tar:
-                tar.members = []  # type: ignore[attr-defined]  # else tarfile keeps 1 KB per image
-                _check_names(source, [member.name])
-                if member.isfile():
-                    names.append(member.name)
-                elif not member.isdir():
-                    raise DataError(
-                        f"{source}: member {member.name} is a link or a device, expected files and folders only; "
-                        f"do not use this archive."
-                    )
-            return names
+            for info in _tar_files(source, tar):
+                yield info.name
 
 
 def read_members(
@@ -68,24 +62,34 @@ def read_members(
         return
     with _reporting(source):
         if zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                for info in archive.infolist():
-                    _check_names(source, [info.filename])
-                    if not info.is_dir() and wanted(info.filename):
-                        with archive.open(info) as stream:
-                            yield info.filename, _bounded(stream, largest, source, info.filename)
+            with source.open("rb") as stream:
+                for member in zip_stream.members(stream):
+                    _check_name(source, member.name)
+                    if not member.is_folder and wanted(member.name):
+                        yield member.name, zip_stream.read(stream, member, largest)
             return
         with tarfile.open(source) as tar:
-            for member in tar:
-                tar.members = []  # type: ignore[attr-defined]
-                _check_names(source, [member.name])
-                if member.isfile() and wanted(member.name):
-                    stream_or_none = tar.extractfile(member)
-                    assert stream_or_none is not None  # it is a regular file
-                    content = _bounded(stream_or_none, largest, source, member.name)
-                    if len(content) != member.size:
-                        raise DataError(f"{source}: member {member.name} is truncated; get the archive again.")
-                    yield member.name, content
+            for info in _tar_files(source, tar):
+                if wanted(info.name):
+                    content_stream = tar.extractfile(info)
+                    assert content_stream is not None  # it is a regular file
+                    content = _bounded(content_stream, largest, source, info.name)
+                    if len(content) != info.size:
+                        raise DataError(f"{source}: member {info.name} is truncated; get the archive again.")
+                    yield info.name, content
+
+
+def _tar_files(source: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for info in tar:
+        tar.members = []  # type: ignore[attr-defined]  # else tarfile keeps 1 KB per image
+        _check_name(source, info.name)
+        if info.isfile():
+            yield info
+        elif not info.isdir():
+            raise DataError(
+                f"{source}: member {info.name} is a link or a device, expected files and folders only; "
+                f"do not use this archive."
+            )
 
 
 def read_member(source: Path, name: str) -> bytes:
@@ -121,13 +125,12 @@ def _reporting(source: Path) -> Iterator[None]:
         raise DataError(f"{source} cannot be read as an archive ({reason}); get it again.") from error
 
 
-def _check_names(source: Path, names: Iterator[str] | list[str]) -> None:
-    for name in names:
-        path = PurePosixPath(name.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and path.parts[0].endswith(":")):
-            raise DataError(
-                f"{source}: member {name!r} points outside of the archive; nothing was written, do not use this file."
-            )
+def _check_name(source: Path, name: str) -> None:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and path.parts[0].endswith(":")):
+        raise DataError(
+            f"{source}: member {name!r} points outside of the archive; nothing was written, do not use this file."
+        )
 
 
 def _read_file(path: Path, largest: int) -> bytes:

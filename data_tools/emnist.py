@@ -87,7 +87,7 @@ def _file_reader(folder: Path) -> Callable[[str, int], npt.NDArray[np.uint8]]:
 
 
 def _archive_reader(archive: Path) -> Callable[[str, int], npt.NDArray[np.uint8]]:
-    names = member_names(archive)
+    names = list(member_names(archive))
 
     def read(stem: str, n_axes: int) -> npt.NDArray[np.uint8]:
         for name in names:

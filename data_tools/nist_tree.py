@@ -40,10 +40,15 @@ class Character:
 
 def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> list[Character]:
     """All images of the wanted classes, without the repeated ones; a misplaced image is an error."""
-    found = [describe(source, name) for name in names if name.lower().endswith(".png")]
-    if not found:
+    wanted, n_images = [], 0
+    for name in names:
+        if name.lower().endswith(".png"):
+            n_images += 1
+            image = describe(source, name)
+            if image.character in classes:
+                wanted.append(image)
+    if not n_images:
         raise DataError(f"{source} holds no .png image; expected the by_class tree of NIST SD19.")
-    wanted = [image for image in found if image.character in classes]
     gathered = {image.character for image in wanted if image.writer_folder.startswith("train_")}
     kept = [
         image
