@@ -75,8 +75,9 @@ class CellOverride(_Section):
     minibatch_rule: Literal["sequential", "summed"] | None = None
     inference: Inference | None = None
     stopping: Annotated[bool, Field(strict=True)] | None = None
-    W_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
-    R_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
+    greedy: Annotated[bool, Field(strict=True)] | None = None
+    W_init: Literal["auto", "data", "class_means"] | None = None
+    R_init: Literal["uniform", "delta"] | None = None
 
     def changes(self) -> dict[str, Any]:
         return self.model_dump(exclude={"networks", "labels"}, exclude_none=True)
@@ -106,13 +107,13 @@ class ExperimentParameters(_Section):
     truncated: TruncatedOptions = TruncatedOptions()
     backend: Backend = "numba"
     dtype: Literal["float32", "float64"] = "float32"
-    batch_size: Size = 1000
+    batch_size: Size | None = None  # as large as the learning rates allow
     minibatch_rule: Literal["sequential", "summed"] = "sequential"
     shuffle: Annotated[bool, Field(strict=True)] = True
     stopping: Annotated[bool, Field(strict=True)] = False
     greedy: Annotated[bool, Field(strict=True)] = False
-    W_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
-    R_init: Annotated[str, Field(strict=True, max_length=40)] | None = None
+    W_init: Literal["auto", "data", "class_means"] | None = None
+    R_init: Literal["uniform", "delta"] | None = None
     overrides: list[CellOverride] = []
 
     threads: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
@@ -152,6 +153,11 @@ class ExperimentParameters(_Section):
             if (override.networks is None or network in override.networks) and labels in label_numbers:
                 changes.update(override.changes())
         return self.model_copy(update=changes)
+
+    @property
+    def total_iterations(self) -> int:
+        """Greedy training is one pass for the first layer and one for the second."""
+        return self.iterations * (2 if self.greedy else 1)
 
     def to_yaml(self) -> str:
         """The whole of it as a parameter file."""

@@ -19,6 +19,8 @@ from nesi.records import Record, append_record, locked, make_directory, repair_r
 from nesi.runs import Progress, RunData, RunResult, RunTask
 from nesi.threads import available_cores
 
+MULTIPLICATIONS_WORTH_THREADS = 10_000_000_000  # per iteration; some seconds on one core
+
 
 @dataclass
 class Outcome:
@@ -45,9 +47,12 @@ def run_experiment(
     make_directory(directory)
     with locked(directory):
         records = repair_records(directory)
-        parameters = _settle_parameters(parameters, directory, records, resume, workers, scheduler)
+        parameters = _settle_parameters(parameters, directory, records, resume)
         dataset = load_dataset(parameters, data_dir)
         data = run_data(parameters, dataset)
+        if parameters.threads is None:
+            one_at_a_time = workers is None and scheduler is None
+            parameters = parameters.model_copy(update={"threads": sensible_threads(parameters, data, one_at_a_time)})
         tasks = all_tasks(parameters, data, directory)
         _prepare_directory(parameters, directory, dataset, data)
         done = {(record["network"], record["labels"], record["run"]) for record in records}
@@ -80,7 +85,7 @@ class _Desk:
         self.directory = directory
         self.records = list(records)
         self.failures: list[str] = []
-        iterations = {task.name: task.parameters.iterations for task in pending}
+        iterations = {task.name: task.parameters.total_iterations for task in pending}
         self.display = ProgressDisplay(total, len(records), iterations, quiet)
         if records and pending:
             self.display.say(f"{len(records)} of {total} runs are done already; {len(pending)} to do.")
@@ -116,7 +121,8 @@ def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any
     """The data set that the parameters name, from `data_dir`, $NESI_DATA or the user's cache."""
     import data_tools
 
-    return data_tools.load(parameters.dataset, data_dir=data_dir, **parameters.data)
+    options: dict[str, Any] = dict(parameters.data)
+    return data_tools.load(parameters.dataset, data_dir=data_dir, **options)
 
 
 def run_data(parameters: ExperimentParameters, dataset: Any) -> RunData:
@@ -157,6 +163,16 @@ def all_tasks(parameters: ExperimentParameters, data: RunData, directory: Path |
     ]
 
 
+def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_time: bool) -> int:
+    """All cores for one large run at a time; one thread per run if there are several at once, whatever their number.
+
+    Small runs get one thread in any case: it is faster, and their records do not depend on the number of workers.
+    """
+    entries = data.X_train.size if isinstance(data.X_train, np.ndarray) else data.X_train.nnz
+    large = entries * parameters.C >= MULTIPLICATIONS_WORTH_THREADS
+    return available_cores() if one_at_a_time and large else 1
+
+
 def _checkpoint_path(directory: Path | None, name: str) -> str | None:
     return str(directory.absolute() / "checkpoints" / f"{name}.npz") if directory else None
 
@@ -175,8 +191,6 @@ def _settle_parameters(
     directory: Path,
     records: list[Record],
     resume: bool,
-    workers: int | None,
-    scheduler: str | None,
 ) -> ExperimentParameters:
     """The parameters as they will be used, after making sure that they fit to what the directory holds."""
     path = directory / "params.yaml"
@@ -188,11 +202,8 @@ def _settle_parameters(
         )
     if records and stored is None:
         raise NesiError(f"{directory} holds records but no params.yaml to compare with; choose another --out.")
-    if given.threads is None:
-        # Several runs at once get one thread each, whatever their number: so records do not depend on it.
-        one_at_a_time = workers is None and scheduler is None
-        threads = stored.threads if stored else (available_cores() if one_at_a_time else 1)
-        given = given.model_copy(update={"threads": threads})
+    if given.threads is None and stored is not None:
+        given = given.model_copy(update={"threads": stored.threads})
     if stored is not None and (difference := first_difference(stored, given)):
         raise NesiError(
             f"{directory} was started with other parameters: {difference}; "

@@ -92,9 +92,9 @@ def read_records(directory: Path) -> list[Record]:
     return records
 
 
-def repair_records(directory: Path) -> list[Record]:
+def repair_records(directory: Path, file: str = RECORDS) -> list[Record]:
     """As `read_records`, and cut a torn last line off, so that the next record starts on a line of its own."""
-    path = directory / RECORDS
+    path = directory / file
     records, intact = _parse(path)
     if path.exists() and path.stat().st_size != intact:
         with storing(path), open(path, "r+b") as stream:
@@ -103,9 +103,9 @@ def repair_records(directory: Path) -> list[Record]:
     return records
 
 
-def append_record(directory: Path, record: Record) -> None:
+def append_record(directory: Path, record: Record, file: str = RECORDS) -> None:
     """Add one line, durably: when this returns, the record survives a power cut."""
-    path = directory / RECORDS
+    path = directory / file
     line = (json.dumps(record, allow_nan=False) + "\n").encode("utf-8")
     with storing(path):
         is_new = not path.exists()

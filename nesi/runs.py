@@ -5,7 +5,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ def train_run(
         trainer = _new_trainer(task, X_train, labels, data.n_classes)
         curve, seconds_before = _restore(task, trainer, warn)
         if trainer.iteration:
-            report(Progress(task.name, trainer.iteration, task.parameters.iterations, None, None, resumed=True))
+            report(Progress(task.name, trainer.iteration, task.parameters.total_iterations, None, None, resumed=True))
         _train(task, data, trainer, curve, report, should_stop, started - seconds_before)
         return _result(task, data, trainer, X_train, labels, labeled, curve, started - seconds_before)
 
@@ -152,7 +152,8 @@ def training_settings(parameters: ExperimentParameters, network: str) -> Any:
     known = {entry.name: entry for entry in fields(TrainingSettings)}
     chosen = {key: getattr(parameters, key) for key in SETTINGS if key in known and not key.endswith("_init")}
     if "truncated" in known:
-        kind = type(TrainingSettings(network="ff", C=1, A=2.0, epsilon_W=0.1, epsilon_R=0.1).truncated)
+        entry: Any = known["truncated"]
+        kind = type(entry.default if entry.default is not MISSING else entry.default_factory())
         chosen["truncated"] = kind(**parameters.truncated.model_dump())
     return TrainingSettings(network=network, **chosen)
 
@@ -191,7 +192,7 @@ def _train(
             Progress(
                 task.name,
                 info.iteration,
-                task.parameters.iterations,
+                task.parameters.total_iterations,
                 _number(info.log_likelihood),
                 _number(info.self_labeled),
             )
