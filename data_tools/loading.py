@@ -98,11 +98,13 @@ def _call(
             )
     try:
         return loader(*arguments, **options)
-    except TypeError as error:
+    except DataError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
         if not options:
             raise
         given = ", ".join(f"{option}={value!r}" for option, value in options.items())
-        raise DataError(f"{name}: an option has the wrong type ({given}: {error}); correct it.") from error
+        raise DataError(f"{name}: an option has a wrong value ({given}: {error}); correct it.") from error
 
 
 def _find(name: str, folder_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,14 @@ def open_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     """All arrays of an .npz; pickled objects are refused, as they could run any code."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, MemoryError) as error:
-        raise DataError(f"{path} cannot be read as an .npz of plain arrays ({error}); save it again.") from error
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:  # zipfile, zlib and NumPy's header parser each raise their own on damaged files
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{path} cannot be read as an .npz of plain arrays ({reason}); save it again.") from error
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # any other file inside is handed out as bytes
+            raise DataError(f"{path}: its member {name} is not an array; save it again.")
+    return arrays
 
 
 def load_npz(
@@ -44,17 +48,22 @@ def load_npz(
     if arrays["X"].ndim == 3 and image_shape is None:  # a stack of pictures
         image_shape = (arrays["X"].shape[1], arrays["X"].shape[2])
     if image_shape is None and "image_shape" in arrays:
-        height, width = (int(length) for length in arrays["image_shape"].reshape(-1)[:2])
-        image_shape = (height, width)
-    test = (_flat(arrays["X_test"]), list(arrays["y_test"])) if "X_test" in arrays else None
-    names = tuple(str(name) for name in arrays["class_names"]) if "class_names" in arrays else None
-    return assemble(
-        path, _flat(arrays["X"]), list(arrays["y"]), test, test_fraction, seed, drop_empty, image_shape, names
-    )
+        image_shape = tuple(arrays["image_shape"].reshape(-1).tolist())  # checked later
+    test = (_flat(arrays["X_test"]), _list(path, arrays["y_test"])) if "X_test" in arrays else None
+    names = tuple(str(name) for name in arrays["class_names"].reshape(-1)) if "class_names" in arrays else None
+    X, labels = _flat(arrays["X"]), _list(path, arrays["y"])
+    return assemble(path, X, labels, test, test_fraction, seed, drop_empty, image_shape, names)
+
+
+def _list(path: Path, y: npt.NDArray[Any]) -> list[Any]:
+    """Labels as a list; a column (n, 1) is taken for a row."""
+    if y.ndim == 0 or y.size != len(y):
+        raise DataError(f"{path} holds labels of shape {y.shape}, expected one number or word per point; correct them.")
+    return list(y.reshape(-1))
 
 
 def _flat(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return X.reshape(len(X), -1) if X.ndim > 2 else X
+    return X.reshape(len(X), -1) if X.ndim > 2 and X.size else X
 
 
 def load_csv(

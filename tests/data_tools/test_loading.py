@@ -38,13 +38,14 @@ def test_options_of_one_data_set_are_not_those_of_another(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wrong", [1.0, -0.1, "half", None, True])
 def test_a_wrong_value_of_an_option_is_said(wrong: object) -> None:
-    with pytest.raises(DataError, match=r"test_fraction|wrong type"):
+    with pytest.raises(DataError, match=r"test_fraction|wrong value"):
         load("digits", test_fraction=wrong)
 
 
-def test_a_wrong_type_of_an_option_is_said() -> None:
-    with pytest.raises(DataError, match=r"wrong type.*n_train='many'"):
-        load("generated", n_train="many")
+@pytest.mark.parametrize("options", [{"n_train": "many"}, {"seed": -1}, {"seed": "a"}])
+def test_a_wrong_type_of_an_option_is_said(options: dict) -> None:
+    with pytest.raises(DataError, match=rf"wrong value.*{next(iter(options))}="):
+        load("generated", **options)
 
 
 @pytest.mark.parametrize("name", ["mnist", "newsgroups6", "nist-digits", "emnist-letters"])

@@ -77,6 +77,12 @@ def test_words_are_classes_too(tmp_path: Path) -> None:
         ({"X": X, "y": Y, "X_test": X, "y_test": Y + 7}, "which no training point has"),
         ({"X": X, "y": Y, "image_shape": [5, 5]}, "does not hold 3 pixels"),
         ({"X": X, "y": Y, "class_names": ["a"]}, "1 class names for 2"),
+        ({"X": X, "y": Y, "class_names": "a"}, "1 class names for 2"),
+        ({"X": X, "y": Y, "image_shape": 3}, "image_shape is"),
+        ({"X": X, "y": 3}, r"labels of shape \(\)"),
+        ({"X": X, "y": np.eye(20)}, r"labels of shape \(20, 20\)"),
+        ({"X": 3, "y": Y}, "points x inputs"),
+        ({"X": np.ones((5, 0, 3)), "y": Y[:5]}, "points x inputs"),
         ({"X": np.array([object()] * 20), "y": Y}, "cannot be read as an .npz of plain arrays"),
     ],
 )
