@@ -116,7 +116,7 @@ def _log_axes(axes: Axes, cells: list[Cell]) -> None:
     axes.yaxis.set_major_formatter(number)
     # Over less than a decade a log axis has hardly a major tick: then the minor ones carry numbers.
     axes.yaxis.set_minor_formatter(number if high / max(low, 1e-9) < 12 else NullFormatter())
-    axes.tick_params(axis="y", which="minor", labelsize=7)
+    axes.tick_params(axis="y", which="both", labelsize=8)
 
 
 def training_curves(
@@ -184,14 +184,23 @@ def search_picture(trials: list[dict[str, Any]], keys: list[str], best: dict[str
     panels = figure.subplots(1, max(len(keys), 1), sharey=True, squeeze=False)[0]
     for axes, key in zip(panels, keys, strict=False):
         for network, colour in NETWORK_COLOURS.items():
-            points = [(trial["values"][key], trial["error"]) for trial in trials if trial["network"] == network]
+            points = [
+                (trial["values"][key], trial["error"])
+                for trial in trials
+                if trial["network"] == network and key in trial["values"]
+            ]
             if points:
                 axes.plot(*np.array(points, dtype=float).T, "o", ms=4, alpha=0.6, color=colour, label=f"{network}-NeSi")
         axes.axvline(float(best[key]), color="black", lw=1, ls=":", label="chosen")
         axes.set_xlabel(key)
-        values = [float(trial["values"][key]) for trial in trials]
+        values = [float(trial["values"][key]) for trial in trials if key in trial["values"]]
         if values and min(values) > 0 and max(values) / min(values) > 5:
             axes.set_xscale("log")
+        if len(set(values)) <= 10:  # a grid: its values are the ticks
+            axes.set_xticks(
+                sorted(set(values)), [f"{value:g}" for value in sorted(set(values))], rotation=45, fontsize=8
+            )
+            axes.minorticks_off()
         axes.grid(True, color="#dddddd", lw=0.5)
     panels[0].set_ylabel("validation error [%]")
     panels[0].legend(fontsize=7)

@@ -176,7 +176,7 @@ class _Search:
 
 def _best(trials: list[Trial]) -> Trial:
     """The lowest error; among equals the smallest network, then the first one: few labels give many ties."""
-    return min(trials, key=lambda trial: (trial["error"], trial["values"].get("C", 0), trial["run"]))
+    return min(trials, key=lambda trial: (round(trial["error"], 6), trial["values"].get("C", 0), trial["run"]))
 
 
 def _combinations(grid: dict[str, list[Any]]) -> Iterator[Values]:
