@@ -31,7 +31,7 @@ _LARGEST_PNG = 1 << 20
 
 def find_source(folder: Path, name: str) -> Path | None:
     """The archive or folder in `folder` that holds the images of `nist-digits`, `nist-letters` or `nist-vowels`."""
-    if folder.is_file() or any((folder / candidate).exists() for candidate in ("30", "41", "A_u")):
+    if any((folder / candidate).exists() for candidate in ("30", "41", "A_u")):
         return folder
     candidates = (VOWELS_FILE, *_BY_CLASS) if name == "nist-vowels" else _BY_CLASS
     return next((folder / file for file in candidates if (folder / file).exists()), None)
@@ -90,8 +90,19 @@ def load_nist(
     # Raw pictures are 16 KB each: larger than their archive by far, so they are not kept.
     arrays = build() if raw else prepared(name, made_from, build)
     X, y, n_train = arrays["X"], arrays["y"], int(arrays["n_train"])
+    _compare_with_paper(name, source, (n_train, len(y) - n_train))
     side = RAW_SIDE if raw else SIDE
     return Dataset(name, X[:n_train], y[:n_train], X[n_train:], y[n_train:], _CLASSES[name], image_shape=(side, side))
+
+
+def _compare_with_paper(name: str, source: Path, found: tuple[int, int]) -> None:
+    """Say so if what looks like the complete data set is not quite that of the paper."""
+    expected = OFFICIAL_COUNTS.get(name, found)
+    if found != expected and sum(found) > sum(expected) / 2:
+        warnings.warn(
+            f"{source} has {found[0]} training and {found[1]} test images, the paper {expected[0]} and {expected[1]}",
+            stacklevel=3,
+        )
 
 
 def _labels(images: list[Character], name: str) -> npt.NDArray[np.int64]:

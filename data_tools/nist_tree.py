@@ -42,7 +42,8 @@ def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> 
     """All images of the wanted classes, without the repeated ones; a misplaced image is an error."""
     wanted, n_images = [], 0
     for name in names:
-        if name.lower().endswith(".png"):
+        # Archives made on a Mac carry a hidden twin (._name.png) of every file.
+        if name.lower().endswith(".png") and not name.rsplit("/", 1)[-1].startswith("."):
             n_images += 1
             image = describe(source, name)
             if image.character in classes:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from data_tools.dataset import Dataset, Matrix
 from data_tools.errors import DataError
-from data_tools.own_labels import assemble
+from data_tools.own_labels import assemble, without_empty
 from data_tools.tfidf import tf_idf
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm")
@@ -118,7 +118,7 @@ def _text_dataset(
 ) -> Dataset:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    # Counts first, so that the split decides what the words and their weights are learned from.
+    # Counts first: the weights may only be learned on what the split leaves for training.
     texts = [_read_text(file) for file, _ in train]
     test_texts = [_read_text(file) for file, _ in test] if test is not None else []
     try:
@@ -130,10 +130,12 @@ def _text_dataset(
         path, vectorizer.transform(texts), _labels(train), test_part, test_fraction, seed, drop_empty, None
     )
     X_train, X_test = tf_idf(sparse.csr_matrix(counted.X_train), sparse.csr_matrix(counted.X_test), idf)
+    y_train, y_test = counted.y_train, counted.y_test
+    if drop_empty:  # weighting can empty a text that has only words of all texts
+        X_train, y_train = without_empty(X_train, y_train)
+        X_test, y_test = without_empty(X_test, y_test)
     vocabulary = tuple(str(word) for word in vectorizer.get_feature_names_out())
-    return Dataset(
-        str(path), X_train, counted.y_train, X_test, counted.y_test, counted.class_names, vocabulary=vocabulary
-    )
+    return Dataset(str(path), X_train, y_train, X_test, y_test, counted.class_names, vocabulary=vocabulary)
 
 
 def _read_text(file: Path) -> str:

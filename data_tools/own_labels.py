@@ -38,7 +38,7 @@ def assemble(
     number = {word: index for index, word in enumerate(found)}
     y = np.array([UNLABELED if word is None else number[word] for word in words], dtype=np.int64)
     if drop_empty:
-        X, y = _without_empty(X, y)
+        X, y = without_empty(X, y)
     if test is None:
         train_rows, test_rows = stratified_split(y, test_fraction, seed)
         X_train, y_train, X_test, y_test = X[train_rows], y[train_rows], X[test_rows], y[test_rows]
@@ -46,7 +46,7 @@ def assemble(
         X_train, y_train = X, y
         X_test, y_test = _narrow(path, test[0]), _test_labels(path, test[1], number)
         if drop_empty:
-            X_test, y_test = _without_empty(X_test, y_test)
+            X_test, y_test = without_empty(X_test, y_test)
     return Dataset(
         str(path), X_train, y_train, X_test, y_test, _names(path, found, class_names), _shape(path, image_shape)
     )
@@ -113,6 +113,7 @@ def _narrow(path: Path, X: Matrix) -> Matrix:
         return X.astype(np.float32)
 
 
-def _without_empty(X: Matrix, y: npt.NDArray[np.int64]) -> tuple[Matrix, npt.NDArray[np.int64]]:
+def without_empty(X: Matrix, y: npt.NDArray[np.int64]) -> tuple[Matrix, npt.NDArray[np.int64]]:
+    """The points that have any mass."""
     kept = np.setdiff1d(np.arange(X.shape[0]), empty_rows(X))
     return X[kept], y[kept]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +98,16 @@ def test_a_data_set_checks_itself() -> None:
     with pytest.raises(DataError, match="no training point"):
         Dataset("made", ones[:0], y[:0], ones, y, ("a",))
     assert "2 training and 2 test points, 3 inputs, 1 classes" in repr(Dataset("made", ones, y, ones, y, ("a",)))
+
+
+def test_loaders_know_nothing_about_networks() -> None:
+    script = (
+        "import pkgutil, importlib, sys, data_tools\n"
+        "for m in pkgutil.iter_modules(data_tools.__path__):\n"
+        "    m.name == '__main__' or importlib.import_module('data_tools.' + m.name)\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('nesi', 'pytensor')]"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_names_are_those_of_the_design() -> None:

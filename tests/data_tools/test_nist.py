@@ -19,6 +19,7 @@ from made_files import character_png, reporting_only_data_errors
 from data_tools import DataError, load
 from data_tools.archives import member_names, read_members
 from data_tools.image_pipeline import convert_images
+from data_tools.nist import OFFICIAL_COUNTS
 from data_tools.nist_images import preprocessed_pixels
 
 Maker = Callable[..., Path]
@@ -53,6 +54,22 @@ def test_the_gathered_training_folder_is_not_counted_twice(by_class: Maker, tmp_
     by_class({"hsf_0": 2, "hsf_1": 1, "hsf_4": 2, "train_<hex>": 3})
     digits = load("nist-digits", data_dir=tmp_path)
     assert (len(digits.y_train), len(digits.y_test)) == (30, 20)
+
+
+def test_hidden_and_other_files_are_passed_over(by_class: Maker, tmp_path: Path) -> None:
+    tree = by_class()
+    (tree / "30" / "hsf_0" / "._hsf_0_00000.png").write_bytes(b"resource fork")
+    (tree / "30" / "hsf_0.mit").write_text("hsf_0_00000.png f0000_14 ...")
+    assert len(load("nist-digits", data_dir=tmp_path).y_train) == 30
+
+
+def test_numbers_that_are_not_the_papers_are_said(
+    by_class: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OFFICIAL_COUNTS, "nist-digits", (31, 20))
+    by_class()
+    with pytest.warns(UserWarning, match="30 training and 20 test images, the paper 31 and 20"):
+        load("nist-digits", data_dir=tmp_path)
 
 
 def test_letters_are_case_sensitive(by_class: Maker, tmp_path: Path) -> None:

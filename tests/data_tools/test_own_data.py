@@ -226,6 +226,16 @@ def test_a_folder_of_texts_per_class(tmp_path: Path) -> None:
     assert data.X_train[:, list(data.vocabulary).index("the")].nnz == 0
 
 
+def test_a_text_that_weighting_empties_is_said_and_can_be_dropped(tmp_path: Path) -> None:
+    for i in range(4):
+        write(tmp_path / "a" / f"{i}.txt", f"common alpha{i % 2}")
+        write(tmp_path / "b" / f"{i}.txt", f"common beta{i % 2}")
+    write(tmp_path / "b" / "plain.txt", "common")
+    with pytest.raises(DataError, match="zero in every input"):
+        load(tmp_path, test_fraction=0.0)
+    assert len(load(tmp_path, test_fraction=0.0, drop_empty=True).y_train) == 8
+
+
 def test_files_that_are_neither_are_named(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "blob.txt").write_bytes(b"\0\1\2")
