@@ -30,7 +30,7 @@ class Observations:
 
     def __init__(self, X: Any, normalization: float) -> None:
         self.sparse = sp.issparse(X)
-        self._X: Any = sp.csr_array(X) if self.sparse else np.asarray(X)
+        self._X = _as_matrix(X)
         self.n_points, self.n_features = self._X.shape
         self.normalization = normalization
         if not normalization > self.n_features:
@@ -109,6 +109,10 @@ class Observations:
         if not np.isfinite(totals).all():
             raise NesiError("The sum of a row is infinite: divide the data by a large constant first.")
         return totals
+
+
+def _as_matrix(X: Any) -> Any:
+    return sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
 
 
 def suggested_normalization(n_features: int) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nesi.engines.backend import check_backend
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine, Inference, Kind
 from nesi.engines.second_layer import SecondLayer
 from nesi.equations import MINIBATCH_RULES
 from nesi.errors import NesiError, TrainingFailed
@@ -26,6 +26,7 @@ from nesi.observations import Observations, SparseRows
 from nesi.stopping import LikelihoodDrop
 
 _INFERENCE_VALUES = 10_000_000  # activities that are in memory at once during inference
+_ROW_BLOCK = 64
 # Activities below this are left out of the cache of greedy training: together they are less than rounding errors.
 _NEGLIGIBLE = {"float32": 1e-7, "float64": 1e-14}
 
@@ -90,12 +91,14 @@ class Trainer:
         rng: np.random.Generator,
         W_init: Any = None,
         R_init: Any = None,
+        seen: tuple[int, int] | None = None,
     ) -> None:
+        """`seen`: the numbers of points and labels that N and L stand for, if X is only a part of the data."""
         self.settings, self._rng = settings, rng
         self._data = Observations(X, settings.A)
         self._labels = _checked_labels(labels, self._data.n_points, n_classes)
         self._network = get_network(settings.network)
-        self._epsilon_W, self._epsilon_R = self._learning_rates(n_classes)
+        self._epsilon_W, self._epsilon_R = self._learning_rates(n_classes, seen)
         self._batch_size = settings.batch_size or self._largest_sensible_batch()
         self._check_stability(n_classes)
         C, K, dtype = settings.C, n_classes, settings.dtype
@@ -187,7 +190,7 @@ class Trainer:
     def _sparse_activities(self) -> sp.csr_array:
         """T1.4 of all points, without what is negligible."""
         parts = []
-        for _, inference in _infer_in_chunks(self._engine, self._data, None, self.settings):
+        for _, inference in infer_in_chunks(self._engine, self._data, None, self.settings):
             s = inference.s
             s[s < _NEGLIGIBLE[self.settings.dtype]] = 0
             parts.append(sp.csr_array(s / s.sum(axis=1, keepdims=True)))
@@ -229,18 +232,18 @@ class Trainer:
 
     # ---- learning rates and mini-batches ---------------------------------------------------------------------------
 
-    def _learning_rates(self, K: int) -> tuple[float, float]:
+    def _learning_rates(self, K: int, seen: tuple[int, int] | None) -> tuple[float, float]:
         """Factors of the paper times the mean activity of a unit: C/N, and K/L or K/N with self-labeling."""
-        N, L = self._data.n_points, int((self._labels >= 0).sum())
+        N, L = seen or (self._data.n_points, int((self._labels >= 0).sum()))
         taught = N if self._network.self_labeling else max(L, 1)
         return min(self.settings.epsilon_W * self.settings.C / N, 1), min(self.settings.epsilon_R * K / taught, 1)
 
     def _largest_sensible_batch(self) -> int:
-        """The activities of a batch are those of its start: no unit may forget more than 2 % meanwhile."""
+        """The activities of a batch are those of its start: no unit may forget more than 5 % meanwhile."""
         fastest = max(self.settings.epsilon_W, self.settings.epsilon_R, 1e-6)
         if self.settings.minibatch_rule == "summed":
-            fastest = max(fastest, 0.02 * self._data.n_points * max(self._epsilon_W, self._epsilon_R))
-        return int(np.clip(0.02 * self._data.n_points / fastest, 1, 1000))
+            fastest = max(fastest, 0.05 * self._data.n_points * max(self._epsilon_W, self._epsilon_R))
+        return int(np.clip(0.05 * self._data.n_points / fastest, 1, 1000))
 
     def _check_stability(self, K: int) -> None:
         """The summed rule overshoots if the weights could lose more than all they have in one step."""
@@ -308,20 +311,24 @@ def infer(
 ) -> tuple[np.ndarray, np.ndarray]:
     """t (T1.6) and the log-likelihood of every point, in chunks that fit into memory."""
     t, log_likelihood = [], []
-    for chunk, inference in _infer_in_chunks(engine, data, labels, settings):
+    for chunk, inference in infer_in_chunks(engine, data, labels, settings):
         t.append(inference.t)
         log_likelihood.append(inference.log_likelihood - data.log_gamma[chunk])
     return np.concatenate(t), np.concatenate(log_likelihood)
 
 
-def _infer_in_chunks(
+def infer_in_chunks(
     engine: ExactEngine, data: Observations, labels: np.ndarray | None, settings: TrainingSettings
-) -> Iterator[tuple[np.ndarray, Any]]:
+) -> Iterator[tuple[np.ndarray, Inference]]:
+    """Chunks are filled up to whole blocks of rows, so that a point gets the same answer in any company: products of
+    matrices with other numbers of rows are rounded differently."""
     known = np.full(data.n_points, -1) if labels is None else labels
     size = max(1, _INFERENCE_VALUES // max(settings.C, data.n_features if not data.sparse else 1))
     for first in range(0, data.n_points, size):
         chunk = np.arange(first, min(first + size, data.n_points))
-        yield chunk, engine.infer(data.take(chunk, settings.dtype), known[chunk])
+        filled = np.resize(chunk, -(-len(chunk) // _ROW_BLOCK) * _ROW_BLOCK)
+        inference = engine.infer(data.take(filled, settings.dtype), known[filled])
+        yield chunk, Inference(*(part[: len(chunk)] for part in inference))
 
 
 def _checked_labels(labels: Any, n_points: int, n_classes: int) -> np.ndarray:

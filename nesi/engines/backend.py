@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytensor
+from filelock import FileLock
 from pytensor.compile.mode import get_mode
 
 from nesi.errors import NesiError
@@ -74,29 +74,28 @@ class CompiledFunction:
         with _one_call_at_a_time:
             for key, shared in self._state.items():
                 shared.container.storage[0] = state[key]
-            with self._announced_if_slow():
-                outputs = self._function(*inputs)
+            outputs = self._function(*inputs) if self._called else self._first_call(inputs)
             for key, shared in self._state.items():
                 if key in self._updated:
                     state[key] = _of_type(shared.container.storage[0], shared.type.dtype)
                 shared.container.storage[0] = None  # weights belong to their network, not to the process
         return outputs
 
-    @contextmanager
-    def _announced_if_slow(self) -> Iterator[None]:
-        """Compilation happens in the first call; say so if it takes long, which is only when nothing is cached."""
-        if self._called:
-            yield
-            return
+    def _first_call(self, inputs: Sequence[Any]) -> list[Any]:
+        """Compilation happens in the first call: say so if it takes long, and one process at a time.
+
+        Numba's cache on disk takes no lock of its own: two processes that fill it at the same moment can leave an
+        entry that belongs to other types, and whoever loads that one crashes.
+        """
         timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, announce, [self.name, self.backend])
         timer.start()
-        started = time.perf_counter()
         try:
-            yield
+            with FileLock(Path(pytensor.config.base_compiledir) / "nesi-compilation.lock"):
+                outputs = self._function(*inputs)
         finally:
             timer.cancel()
         self._called = True
-        self.compile_seconds = time.perf_counter() - started
+        return outputs
 
 
 def _announce(name: str, backend: str) -> None:

@@ -14,7 +14,7 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import kernels, sparse_kernels
 from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
-from nesi.networks import Network
+from nesi.networks import NETWORKS, Network
 from nesi.observations import Points, SparseRows
 
 
@@ -78,7 +78,7 @@ class ExactEngine:
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
         no_learning = np.zeros(len(labels), self._kind.dtype)
         inputs = self._fit_to_backend([*_as_arrays(points), labels, no_learning, no_learning])
-        outputs = _inference(self._kind)(self._state, *inputs[:-2], self._A)
+        outputs = _inference(_without_learning(self._kind))(self._state, *inputs[:-2], self._A)
         return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
 
     def _fit_to_backend(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -98,6 +98,11 @@ class ExactEngine:
             points = [np.pad(points[0], ((0, missing), (0, 0)), constant_values=1)]
         labels = np.pad(labels, (0, missing), constant_values=-1)
         return [*points, labels, np.pad(epsilon_W, (0, missing)), np.pad(epsilon_R, (0, missing))]
+
+
+def _without_learning(kind: Kind) -> Kind:
+    """Networks that differ only in how they learn share one compiled inference."""
+    return kind._replace(network=NETWORKS["r" if kind.network.recurrent else "ff"], rule="sequential")
 
 
 def _as_arrays(points: Points) -> tuple[np.ndarray, ...]:

@@ -14,17 +14,21 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit, prange
+from numba import get_num_threads, njit, prange
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 
 from nesi.engines import fast_math
 
+# Starts numba's thread pool. Compiled graphs from the cache on disk call into it, but do not start it themselves if
+# their parallel parts came from the cache when they were compiled: they would call a function that is not there.
+get_num_threads()
+
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning.
 _FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 _BLOCK = 512  # columns per task: a strip of activities that stays in the first-level cache
-parallel_njit = njit(parallel=True, fastmath=_FLAGS, cache=True)
+parallel_njit = njit(parallel=True, fastmath=_FLAGS)  # cached on disk as part of the graphs that use it
 
 
 def register_kernel(op_type: type[Op], choose: Callable[[Op], Callable[..., Any]], *written_in: Any) -> None:

@@ -1,0 +1,272 @@
+"""`NeSiClassifier`: the four networks with the manners of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
+
+from nesi.engines.exact import ExactEngine, Kind
+from nesi.errors import NesiError
+from nesi.networks import get_network
+from nesi.observations import Observations, suggested_normalization
+from nesi.training import Trainer, TrainingSettings, infer, infer_in_chunks
+
+UNLABELED = -1
+
+
+class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Neural Simpletron: a generative network that learns from many points and few labels.
+
+    Parameters
+    ----------
+    n_subclasses : units of the first hidden layer, C; by default a sixth of the points (at least one per class,
+        at most 10000), as for MNIST in the paper.
+    normalization : the constant A > n_features to which each point is normalised; by default 15 % above n_features,
+        and at least 100 above.
+    network : "ff", "r", "ff+" or "r+": feedforward or recurrent, "+" with self-labeling.
+    epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
+    threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
+    max_iter : passes over the data.
+    batch_size : points per update; by default as many as the learning rates allow, at most 1000.
+    minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
+    inference : "exact".
+    backend : "numba", "c" or "jax".
+    dtype : "float32" or "float64".
+    shuffle : present the points in a new random order in every pass.
+    stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
+    greedy : train feedforward networks layer by layer.
+    W_init, R_init : arrays, or "auto", "data", "class_means" for W, and "uniform", "delta" for R.
+    random_state : int, numpy Generator or RandomState, or None.
+    verbose : 1 shows progress.
+
+    Unlabeled points have the label -1, or None among labels that are not numbers.
+
+    Attributes
+    ----------
+    W_, R_ : the learned weights (C x D and K x C); row c of W_ is what unit c has learned to expect.
+    classes_ : class names, sorted; only -1 if there was no label at all.
+    n_iter_ : passes over the data; stopped_ : whether the stopping criterion ended training.
+    log_likelihood_ : mean log-likelihood per point in every pass.
+    self_labeled_ : share of points that the network labeled itself in every pass.
+    normalization_, n_subclasses_ : A and C as used.
+    """
+
+    def __init__(
+        self,
+        n_subclasses: int | None = None,
+        normalization: float | None = None,
+        network: str = "ff+",
+        epsilon_w: float = 0.2,
+        epsilon_r: float = 0.2,
+        threshold: float = 0.6,
+        max_iter: int = 100,
+        batch_size: int | None = None,
+        minibatch_rule: str = "sequential",
+        inference: str = "exact",
+        backend: str = "numba",
+        dtype: str = "float32",
+        shuffle: bool = True,
+        stopping: bool = False,
+        greedy: bool = False,
+        W_init: Any = None,
+        R_init: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_subclasses = n_subclasses
+        self.normalization = normalization
+        self.network = network
+        self.epsilon_w = epsilon_w
+        self.epsilon_r = epsilon_r
+        self.threshold = threshold
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.minibatch_rule = minibatch_rule
+        self.inference = inference
+        self.backend = backend
+        self.dtype = dtype
+        self.shuffle = shuffle
+        self.stopping = stopping
+        self.greedy = greedy
+        self.W_init = W_init
+        self.R_init = R_init
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> NeSiClassifier:
+        """Learn from points X >= 0 (dense or sparse) and their labels; y=None means no labels at all."""
+        X = self._validated(X, reset=True)
+        names, labeled = _split_labels(y, X.shape[0])
+        self.classes_ = np.unique(names[labeled]) if labeled.any() else np.array([UNLABELED])
+        labels = _class_indices(names, labeled, self.classes_)
+        trainer = Trainer(
+            self._settings(X), X, labels, len(self.classes_), _generator(self.random_state), self.W_init, self.R_init
+        )
+        self._random, self.seen_ = _generator(self.random_state), (len(labels), int(labeled.sum()))
+        for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=f"{self.network}-NeSi"):
+            pass
+        return self._keep(trainer)
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> NeSiClassifier:
+        """Learn online from a part of the data, one pass; the first call needs `classes` or all of them in y.
+
+        The learning rates belong to all points and labels seen so far, so that they fall as the stream goes on.
+        """
+        first = not hasattr(self, "W_")
+        X = self._validated(X, reset=first)
+        names, labeled = _split_labels(y, X.shape[0])
+        if first:
+            known = classes if classes is not None else names[labeled]
+            self.classes_ = np.unique(np.asarray(known)) if len(known) else np.array([UNLABELED])
+            self._random = _generator(self.random_state)
+            self.seen_ = (0, 0)
+        labels = _class_indices(names, labeled, self.classes_)
+        self.seen_ = (self.seen_[0] + len(labels), self.seen_[1] + int(labeled.sum()))
+        start = (self.W_init, self.R_init) if first else (self.W_, self.R_)
+        settings = self._settings(X, iterations=1, greedy=False, stopping=False)
+        trainer = Trainer(settings, X, labels, len(self.classes_), self._random, *start, seen=self.seen_)
+        trainer.run_iteration()
+        return self._keep(trainer)
+
+    def _settings(self, X: Any, **changes: Any) -> TrainingSettings:
+        if not hasattr(self, "W_") or "iterations" not in changes:
+            points, features = X.shape
+            default_C = min(10000, max(len(self.classes_), points // 6, 1))
+            self.n_subclasses_ = default_C if self.n_subclasses is None else self.n_subclasses
+            default_A = suggested_normalization(features)
+            self.normalization_ = default_A if self.normalization is None else float(self.normalization)
+        settings: dict[str, Any] = {
+            "network": self.network,
+            "C": self.n_subclasses_,
+            "A": self.normalization_,
+            "epsilon_W": self.epsilon_w,
+            "epsilon_R": self.epsilon_r,
+            "threshold": self.threshold,
+            "iterations": self.max_iter,
+            "batch_size": self.batch_size,
+            "minibatch_rule": self.minibatch_rule,
+            "inference": self.inference,
+            "backend": self.backend,
+            "dtype": self.dtype,
+            "shuffle": self.shuffle,
+            "stopping": self.stopping,
+            "greedy": self.greedy,
+        }
+        return TrainingSettings(**(settings | changes))
+
+    def _keep(self, trainer: Trainer) -> NeSiClassifier:
+        self.W_, self.R_ = trainer.W, trainer.R
+        self.n_iter_ = trainer.iteration if trainer.stopped_at is None else trainer.stopped_at
+        self.stopped_ = trainer.stopped_at is not None
+        self.log_likelihood_ = np.array(trainer.history["log_likelihood"])
+        self.self_labeled_ = np.array(trainer.history["self_labeled"])
+        return self
+
+    # ---- inference ---------------------------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """p(k|y), eq. (PostKE)."""
+        engine, data, settings = self._prepared(X)
+        return infer(engine, data, settings)[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class."""
+        posterior = self.predict_proba(X)
+        return self.classes_[posterior.argmax(axis=1)]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The activities s of the first hidden layer, p(c|y)."""
+        engine, data, settings = self._prepared(X)
+        return np.concatenate([inference.s for _, inference in infer_in_chunks(engine, data, None, settings)])
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log-likelihood of every (normalised) point, eq. (loglikelihood) without label."""
+        engine, data, settings = self._prepared(X)
+        return infer(engine, data, settings)[1]
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw points and classes from the generative model: k uniform, c from R_k, y from Poisson(W_c)."""
+        check_is_fitted(self, "W_")
+        rng = _generator(self.random_state if random_state is None else random_state)
+        k = rng.integers(len(self.R_), size=n_samples)
+        cumulative = np.cumsum(self.R_, axis=1, dtype=np.float64)
+        thresholds = rng.random(n_samples) * cumulative[k, -1]
+        c = (cumulative[k] < thresholds[:, None]).sum(axis=1)
+        return rng.poisson(self.W_[c]).astype(np.float64), self.classes_[k]
+
+    def _prepared(self, X: Any) -> tuple[ExactEngine, Observations, TrainingSettings]:
+        check_is_fitted(self, "W_")
+        X = self._validated(X, reset=False)
+        data = Observations(X, self.normalization_)
+        kind = Kind(get_network(self.network), self.minibatch_rule, self.dtype, self.backend, data.sparse)
+        settings = TrainingSettings(network=self.network, C=len(self.W_), A=self.normalization_, dtype=self.dtype)
+        return ExactEngine(kind, self.W_, self.R_, self.normalization_, self.threshold), data, settings
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        """Shape and type as scikit-learn sees to it; values are for `Observations`. One feature has no direction."""
+        return validate_data(
+            self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_features=2, reset=reset
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.W_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = []  # activities have the type that the network computes with
+        # T1.3 keeps the direction of a point and discards its length, and with it classes that differ in nothing else.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def _split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Class names and where there is one."""
+    if y is None:
+        return np.full(n_points, UNLABELED), np.zeros(n_points, dtype=bool)
+    names = np.asarray(y)
+    if names.ndim == 2 and names.shape[1] == 1:
+        names = names[:, 0]
+    if names.shape != (n_points,):
+        raise NesiError(f"y has the shape {names.shape}, but must hold one label for each of the {n_points} points.")
+    if names.dtype == object:
+        labeled = np.array([name is not None and not _is_minus_one(name) for name in names], dtype=bool)
+    else:
+        labeled = ~np.array([_is_minus_one(name) for name in names.tolist()], dtype=bool)
+    if labeled.any():
+        known = names[labeled]
+        check_classification_targets(np.array(known.tolist()) if known.dtype == object else known)
+    return names, labeled
+
+
+def _is_minus_one(name: Any) -> bool:
+    return isinstance(name, (int, float, np.number)) and name == UNLABELED
+
+
+def _class_indices(names: np.ndarray, labeled: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    labels = np.full(len(names), UNLABELED, dtype=np.int64)
+    known = names[labeled]
+    unknown = ~np.isin(known, classes)
+    if unknown.any():
+        shown = ", ".join(map(str, classes[:10]))
+        raise NesiError(f"A label is {known[unknown][0]!r}, but the known classes are {shown}.")
+    labels[labeled] = np.searchsorted(classes, known)
+    return labels
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31))
+    return np.random.default_rng(np.random.SeedSequence(random_state))
