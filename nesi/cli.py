@@ -177,7 +177,7 @@ def _guarded(action: Callable[[], int]) -> int:
     try:
         return action()
     except (NesiError, DataError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"error: {one_line(str(error))}", file=sys.stderr)
         return USER_CAN_MEND_IT
     except MemoryError:
         print("error: not enough memory; use a smaller C or batch_size, or fewer --workers.", file=sys.stderr)
@@ -187,6 +187,11 @@ def _guarded(action: Callable[[], int]) -> int:
         return 128 + signal.SIGINT
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def one_line(text: str) -> str:
+    """Names from a file may hold anything: control characters must not reach the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
 
 
 def _default_directory(params: Path, resume: bool) -> Path:

@@ -232,9 +232,10 @@ def _explain(error: ValidationError) -> str:
     # A misspelt key shows up twice, as unknown and as missing: the first of the two says more.
     errors = error.errors(include_url=False)
     first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
-    location = [part for part in first["loc"] if not _is_type_tag(part)]
-    name = ".".join(str(part) for part in location)[:80]
-    if first["type"] == "extra_forbidden":
+    unknown = first["type"] == "extra_forbidden"
+    location = [part for part in first["loc"] if unknown or not _is_type_tag(part)]
+    name = repr(".".join(str(part) for part in location)[:80])[1:-1]  # control characters become visible
+    if unknown:
         known = list(_model_at(location[:-1]).model_fields)
         near = nearest_key(str(location[-1]), known)
         hint = f"did you mean '{near}'?" if near else f"known keys are {', '.join(known)}."
