@@ -1,0 +1,154 @@
+"""Files that survive a crash."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nesi.checkpoints import load_arrays, save_arrays
+from nesi.errors import NesiError
+from nesi.records import StorageError, append_record, locked, read_records, repair_records, write_text
+from nesi.seeds import random_stream
+
+ARRAYS = {"W": np.arange(6.0, dtype=np.float32).reshape(2, 3), "iteration": np.array(7), "empty": np.zeros((0, 2))}
+
+
+def test_records_come_back_in_order(tmp_path: Path) -> None:
+    for run in range(3):
+        append_record(tmp_path, {"run": run})
+    assert [record["run"] for record in read_records(tmp_path)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("torn", [b'{"run": 2', b'{"run": 2}', b"\x00\x00\x00", b'{"run"\n', b"null\n", b"3\n"])
+def test_a_torn_last_line_is_dropped_and_cut_off(tmp_path: Path, torn: bytes) -> None:
+    append_record(tmp_path, {"run": 1})
+    with open(tmp_path / "records.jsonl", "ab") as stream:
+        stream.write(torn)
+    assert [record["run"] for record in read_records(tmp_path)] == [1]
+    repair_records(tmp_path)
+    append_record(tmp_path, {"run": 3})
+    assert [record["run"] for record in read_records(tmp_path)] == [1, 3]
+
+
+def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text('{"run": 1}\nnonsense\n{"run": 2}\n')
+    with pytest.raises(NesiError, match="line 2"):
+        read_records(tmp_path)
+
+
+def test_a_failing_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append_record(tmp_path, {"run": 1})
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left on device; make room and continue with --resume"):
+        append_record(tmp_path, {"run": 2})
+    monkeypatch.undo()
+    assert (tmp_path / "records.jsonl").read_text() == json.dumps({"run": 1}) + "\n"
+
+
+def test_a_failing_write_keeps_the_old_file_and_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_text(tmp_path / "file", "old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError):
+        write_text(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_nan_is_never_written_into_a_record(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        append_record(tmp_path, {"run": 1, "x": float("nan")})
+
+
+def test_the_lock_excludes_others_and_dies_with_its_process(tmp_path: Path) -> None:
+    holder = "from pathlib import Path; from nesi.records import locked; import sys, time\n"
+    holder += f"with locked(Path({str(tmp_path)!r})):\n    print('held', flush=True)\n    time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(NesiError, match="in use by another"), locked(tmp_path):
+        pass
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    with locked(tmp_path):
+        pass
+
+
+def test_arrays_round_trip_exactly(tmp_path: Path) -> None:
+    save_arrays(tmp_path / "a.npz", ARRAYS, {"run": 1})
+    loaded = load_arrays(tmp_path / "a.npz", {"run": 1})
+    assert set(loaded) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert loaded[name].dtype == np.asarray(array).dtype
+        np.testing.assert_array_equal(loaded[name], array)
+
+
+def test_python_objects_are_not_stored(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        save_arrays(tmp_path / "a.npz", {"x": np.array([{}])}, {})
+
+
+def test_arrays_of_another_run_are_refused(tmp_path: Path) -> None:
+    save_arrays(tmp_path / "a.npz", ARRAYS, {"run": 1})
+    with pytest.raises(NesiError, match="another run"):
+        load_arrays(tmp_path / "a.npz", {"run": 2})
+
+
+def test_no_damaged_byte_goes_unnoticed(tmp_path: Path) -> None:
+    """Every flipped bit either is in unused parts of the file or is refused; never are other numbers returned."""
+    path = tmp_path / "a.npz"
+    save_arrays(path, ARRAYS, {"run": 1})
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for position in rng.choice(len(content), size=120, replace=False):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            loaded = load_arrays(path, {"run": 1})
+        except NesiError:
+            continue
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(loaded[name], array)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"not an archive"])
+def test_files_that_are_no_archive_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(NesiError, match="damaged"):
+        load_arrays(tmp_path / "a.npz")
+
+
+def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    save_arrays(path, ARRAYS, {})
+    content = path.read_bytes()
+    for length in range(0, len(content), 97):
+        path.write_bytes(content[:length])
+        with pytest.raises(NesiError):
+            load_arrays(path)
+
+
+def test_a_pickle_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
+    with pytest.raises(NesiError):
+        load_arrays(tmp_path / "a.npz")
+
+
+def test_streams_depend_on_purpose_and_seed_only() -> None:
+    first = random_stream(1, "labels", "mnist", 100, 3).random(4)
+    np.testing.assert_array_equal(first, random_stream(1, "labels", "mnist", 100, 3).random(4))
+    for other in (random_stream(2, "labels", "mnist", 100, 3), random_stream(1, "labels", "mnist", 1003)):
+        assert not np.array_equal(first, other.random(4))
