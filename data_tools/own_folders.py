@@ -13,7 +13,7 @@ from scipy import sparse
 
 from data_tools.dataset import Dataset, Matrix
 from data_tools.errors import DataError
-from data_tools.own_labels import assemble, without_empty
+from data_tools.own_labels import assemble, named_after, without_empty
 from data_tools.tfidf import tf_idf
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm")
@@ -135,7 +135,7 @@ def _text_dataset(
         X_train, y_train = without_empty(X_train, y_train)
         X_test, y_test = without_empty(X_test, y_test)
     vocabulary = tuple(str(word) for word in vectorizer.get_feature_names_out())
-    return Dataset(str(path), X_train, y_train, X_test, y_test, counted.class_names, vocabulary=vocabulary)
+    return named_after(path, X_train, y_train, X_test, y_test, counted.class_names, vocabulary=vocabulary)
 
 
 def _read_text(file: Path) -> str:

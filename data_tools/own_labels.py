@@ -47,9 +47,17 @@ def assemble(
         X_test, y_test = _narrow(path, test[0]), _test_labels(path, test[1], number)
         if drop_empty:
             X_test, y_test = without_empty(X_test, y_test)
-    return Dataset(
-        str(path), X_train, y_train, X_test, y_test, _names(path, found, class_names), _shape(path, image_shape)
-    )
+    names = _names(path, found, class_names)
+    return named_after(path, X_train, y_train, X_test, y_test, names, _shape(path, image_shape))
+
+
+def named_after(path: Path, *fields: Any, **more_fields: Any) -> Dataset:
+    """A data set called after its file alone, so that it has the same name, and the same seeds, on every machine."""
+    name = path.resolve().name
+    try:
+        return Dataset(name, *fields, **more_fields)
+    except DataError as error:
+        raise DataError(str(error).replace(name, str(path), 1)) from error  # but errors say where it is
 
 
 def label_word(label: Any) -> str | None:

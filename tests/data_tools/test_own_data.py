@@ -31,6 +31,7 @@ def test_npz_with_a_test_set(tmp_path: Path) -> None:
     assert data.X_train.dtype == np.float32
     assert data.y_train.tolist() == Y.tolist()
     assert data.class_names == ("no", "yes")
+    assert data.name == "own.npz"
     assert len(data.y_test) == 4
 
 
