@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
@@ -87,16 +89,31 @@ def _converted(chunks: Iterator[Chunk], work: Callable[[Chunk], Converted], work
 
 def _submit(pool: ProcessPoolExecutor, work: Callable[[Chunk], Converted], chunk: Chunk) -> Future[Converted] | None:
     try:
-        return pool.submit(work, chunk)
+        with _nameless_main():
+            return pool.submit(work, chunk)
     except BrokenProcessPool:
         return None
 
 
+@contextmanager
+def _nameless_main() -> Iterator[None]:
+    """Start workers without the user's script: spawned processes would run it again unless it has a main guard.
+
+    They need nothing of it, as the converters are importable by name.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _finish(chunk: Chunk, future: Future[Converted] | None, work: Callable[[Chunk], Converted]) -> Converted:
-    """The worker's result; computed here where workers cannot be started (a script without a main guard)."""
+    """The worker's result; computed here where workers cannot be started or are killed."""
     if future is not None:
         try:
             return future.result()
         except BrokenProcessPool:
-            warnings.warn("worker processes could not be started; images are converted on one core", stacklevel=2)
+            warnings.warn("worker processes failed; images are converted on one core", stacklevel=2)
     return work(chunk)

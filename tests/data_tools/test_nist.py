@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import subprocess
+import sys
 import tarfile
 import warnings
 import zipfile
@@ -121,6 +124,27 @@ def test_many_processes_give_what_one_gives(tmp_path: Path) -> None:
     assert convert_images(iter(pngs), preprocessed_pixels, together, workers=2) == {}
     assert alone.any(axis=1).all()
     assert np.array_equal(alone, together)
+
+
+@pytest.mark.parametrize("form", ["stdin", "file"])
+def test_scripts_without_a_main_guard_can_use_many_processes(by_class: Maker, tmp_path: Path, form: str) -> None:
+    by_class()
+    script = (
+        "import data_tools\n"
+        f"digits = data_tools.load('nist-digits', data_dir={str(tmp_path)!r}, workers=2, seed=77)\n"
+        "print(digits)\n"
+    )
+    (tmp_path / "script.py").write_text(script)
+    answer = subprocess.run(
+        [sys.executable, "-" if form == "stdin" else str(tmp_path / "script.py")],
+        input=script if form == "stdin" else None,
+        env={**os.environ, "NESI_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stderr == ""
+    assert answer.stdout == "<Dataset nist-digits: 30 training and 20 test points, 784 inputs, 10 classes>\n"
 
 
 def test_a_changed_tree_is_prepared_anew(by_class: Maker, tmp_path: Path) -> None:
