@@ -1,0 +1,27 @@
+"""Fixtures for the tests of the networks: real data by NESI_DATA, the backends that are installed."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+_REAL_DATA = os.environ.get("NESI_DATA")  # before any test changes the environment
+
+INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or find_spec("jax") is not None]
+
+
+@pytest.fixture(scope="session", params=INSTALLED_BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Every backend that is installed, one after the other."""
+    return request.param
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of the real data sets."""
+    if not _REAL_DATA:
+        pytest.skip("set NESI_DATA to the folder of the real data sets")
+    return Path(_REAL_DATA)
