@@ -76,13 +76,15 @@ def test_dotted_assignments_change_one_key(tmp_path: Path) -> None:
     path = write(tmp_path / "p.yaml", MINIMAL)
     changes = dict([parse_assignment("C=1000"), parse_assignment("truncated.active=30"), parse_assignment("A=1e3")])
     parameters = load_parameters(path, changes)
-    assert (parameters.C, parameters.truncated.active, parameters.truncated.neighbours, parameters.A) == (1000, 30, 10, 1000)
+    assert (parameters.C, parameters.A) == (1000, 1000)
+    assert (parameters.truncated.active, parameters.truncated.neighbours) == (30, 10)
 
 
 def test_a_difference_names_its_key() -> None:
     one = ExperimentParameters.model_validate(MINIMAL)
     assert first_difference(one, one) is None
-    assert "'epsilon_W' (stored: 0.2, given: 0.5)" in str(first_difference(one, one.model_copy(update={"epsilon_W": 0.5})))
+    other = one.model_copy(update={"epsilon_W": 0.5})
+    assert "'epsilon_W' (stored: 0.2, given: 0.5)" in str(first_difference(one, other))
     assert first_difference(one, one.model_copy(update={"checkpoint_seconds": 1.0})) is None
 
 
@@ -189,10 +191,8 @@ def test_random_changes_load_or_are_refused_in_one_sentence(changes: dict, tmp_p
     path = write(tmp_path / "p.yaml", {**MINIMAL, **changes})
     try:
         parameters = load_parameters(path)
-    except NesiError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 1500
-        refusal(path)
+    except NesiError:
+        assert len(refusal(path)) < 1500
     else:
         assert load_parameters(write(path, parameters.to_yaml())) == parameters
 

@@ -81,7 +81,8 @@ def test_single_numbers_of_the_text_are_there() -> None:
 
 def test_competing_methods_say_how_many_labels_they_were_tuned_with() -> None:
     by_name = {(entry.method, entry.dataset, entry.labels): entry for entry in published().competing}
-    assert (by_name["HDRBM", "newsgroups20", 800].error, by_name["HDRBM", "newsgroups20", 800].tuning_labels) == (31.8, 200)
+    few = by_name["HDRBM", "newsgroups20", 800]
+    assert (few.error, few.tuning_labels) == (31.8, 200)
     assert by_name["HDRBM", "newsgroups20", 9578].tuning_labels == 1691
     assert by_name["35c-MCDNN", "nist-letters", 387361].error == 21.01
     assert by_name["SEM", "mnist", 0].error == 19.86

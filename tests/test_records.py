@@ -53,7 +53,7 @@ def test_a_failing_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch:
     assert (tmp_path / "records.jsonl").read_text() == json.dumps({"run": 1}) + "\n"
 
 
-def test_a_failing_write_keeps_the_old_file_and_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text(tmp_path / "file", "old")
 
     def full(_descriptor: int) -> None:
