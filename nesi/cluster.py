@@ -48,7 +48,7 @@ def execute_on_cluster(
                     raise _lost(address) from None
                 continue
             if kind == "progress":
-                listener.progress(Progress(**content))
+                listener.progress(Progress(**content["progress"]))
                 continue
             name, future = content
             if name not in waiting or waiting[name][1] is not future:
@@ -152,7 +152,7 @@ def _run_on_worker(task: RunTask, data: RunData, topic: str, token: str) -> RunR
         if progress.resumed or time.monotonic() - last_report >= SECONDS_BETWEEN_REPORTS:
             last_report = time.monotonic()
             with contextlib.suppress(Exception):
-                worker.log_event(topic, vars(progress))
+                worker.log_event(topic, {"progress": vars(progress)})
 
     def should_stop() -> bool:
         nonlocal last_question, stopped

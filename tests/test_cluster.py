@@ -1,0 +1,82 @@
+"""A real Dask scheduler and two real workers on this machine, one of which is killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import checkpoints, finish, records, run_here, sentences, start, wait_for, write_params
+
+pytest.importorskip("distributed", reason="Dask is an extra: pip install 'nesi[cluster]'")
+
+LONG = {"iterations": 150, "C": 60, "networks": ["r", "ff+"], "runs": 2, "checkpoint_seconds": 0.2}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list["subprocess.Popen[bytes]"]]]:
+    """Address of a scheduler with two workers, and the workers' processes (without a nanny that would revive them)."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(program: str, *options: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", f"distributed.cli.{program}", *options]
+        with open(tmp_path / f"dask{len(started)}.log", "wb") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
+        return started[-1]
+
+    run("dask_scheduler", "--host", address, "--no-dashboard", "--no-show")
+    options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path))
+    workers = [run("dask_worker", address, *options) for _ in range(2)]
+    try:
+        yield address, workers
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def test_a_killed_worker_costs_time_and_no_record(
+    cluster: tuple[str, list["subprocess.Popen[bytes]"]], tmp_path: Path
+) -> None:
+    address, workers = cluster
+    params = write_params(tmp_path / "p.yaml", **LONG)
+    out = tmp_path / "out"
+    process = start(params, "--out", out, "--scheduler", address)
+    assert run_here(params, "--out", tmp_path / "alone", "--quiet")[0] == 0
+    assert wait_for(lambda: checkpoints(out) or records(out), process)
+    time.sleep(0.2)
+    os.kill(workers[0].pid, signal.SIGKILL)
+    code, output, errors = finish(process)
+    assert code == 0, errors
+    assert "[4/4]" in output
+    assert records(out) == records(tmp_path / "alone")
+    assert "Traceback" not in errors
+
+
+def test_an_unreachable_scheduler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nesi.cluster.SECONDS_TO_CONNECT", 1)
+    params = write_params(tmp_path / "p.yaml")
+    for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense://x", "127.0.0.1:notaport"):
+        code, _, errors = run_here(params, "--out", tmp_path / "out", "--resume", "--scheduler", address)
+        assert code == 2
+        (sentence,) = sentences(errors)
+        assert f"no Dask scheduler answers at '{address}'" in sentence
+
+
+def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    params = write_params(tmp_path / "p.yaml")
+    code, _, errors = run_here(params, "--out", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:1")
+    assert code == 2
+    assert "pip install 'nesi[cluster]'" in errors
