@@ -1,0 +1,157 @@
+"""Figures and the report page; the page is opened in a real browser."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import run_here, write_params
+
+from nesi.cli import main
+from nesi.compare import summarize
+from nesi.figures import confusion_matrix, error_by_labels, save_figure, search_picture, training_curves
+from nesi.published import published_experiment
+from nesi.report import competing_with, make_report
+from nesi.weight_figures import choose_units, learned_fields, strongest_words, unit_colours, unit_usage
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    params = write_params(folder / "p.yaml", networks=["r+"], labels=[20, 50], runs=1, iterations=10)
+    assert run_here(params, "--out", folder / "out", "--quiet")[0] == 0
+    return folder / "out"
+
+
+def picture_size(path: Path) -> tuple[int, int]:
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    return int.from_bytes(content[16:20]), int.from_bytes(content[20:24])
+
+
+def test_colours_follow_the_use_of_a_unit() -> None:
+    """p(c|R) N = 0.4, 1.0 and 2.0 with N = 10 and K = 2."""
+    R = np.array([[0.04, 0.1, 0.2], [0.04, 0.1, 0.2]])
+    usage = unit_usage(R, 10)
+    np.testing.assert_allclose(usage, [0.4, 1.0, 2.0])
+    assert unit_colours(usage) == ["blue", "red", "black"]
+
+
+def test_shown_units_are_ordered_by_class_and_repeatable() -> None:
+    R = np.random.default_rng(1).random((4, 300))
+    units = choose_units(R, 100)
+    assert len(set(units)) == 100
+    assert np.all(np.diff(np.argmax(R[:, units], axis=0)) >= 0)
+    np.testing.assert_array_equal(units, choose_units(R, 100))
+
+
+def test_every_figure_can_be_drawn(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    W, R = rng.random((30, 12)), rng.random((3, 30))
+    names = ["first", "second", "<third> & $last$"]
+    history = {
+        "log_likelihood": -rng.random(30),
+        "self_labeled": rng.random(30),
+        "test_error_curve": rng.random((3, 2)),
+    }
+    trials = [{"network": "r", "values": {"C": 10, "A": 80.0}, "error": 5.0}]
+    trials.append({"network": "r+", "values": {"C": 10, "A": 80.0, "threshold": 0.6}, "error": 4.0})
+    figures = {
+        "fields": learned_fields(W, R, (3, 4), names, 100, "fields"),
+        "words": strongest_words(W, R, [f"word_{number}" for number in range(12)], names, "words"),
+        "one unit": strongest_words(W[:1], np.ones((3, 1)), [f"w{number}" for number in range(12)], names, "words"),
+        "training": training_curves([history, history], [12, None], "training", self_labeling=True),
+        "confusion": confusion_matrix(rng.integers(0, 9, (3, 3)), names, "confusion"),
+        "many classes": confusion_matrix(np.eye(52, dtype=int), [str(number) for number in range(52)], "confusion"),
+        "search": search_picture(trials, ["C", "A", "threshold"], {"C": 10, "A": 80.0, "threshold": 0.6}, "search"),
+    }
+    for name, figure in figures.items():
+        save_figure(figure, tmp_path / f"{name}.png")
+        assert min(picture_size(tmp_path / f"{name}.png")) > 100
+
+
+@pytest.mark.parametrize("name", ["mnist", "newsgroups20", "newsgroups6", "nist-letters", "bio-inspired"])
+def test_error_by_labels_beside_the_paper(name: str, tmp_path: Path) -> None:
+    experiment = published_experiment(name)
+    assert experiment is not None
+    record = {"dataset": experiment.dataset, "experiment": name, "run": 1, "seed": 1, "log_likelihood": -1.0}
+    record |= {"seconds": 1.0, "inference": "exact"}
+    cells = summarize(
+        [
+            {
+                **record,
+                "network": cell.network,
+                "labels": cell.labels,
+                "test_error": cell.mean + 0.1,
+                "settings": cell.where,
+            }
+            for cell in experiment.cells
+            if cell.labels > 0 and cell.class_assignment == "implicit"
+        ]
+    )
+    figure = error_by_labels(cells, experiment, competing_with(name, experiment.dataset), experiment.title)
+    assert len(figure.axes) == 2
+    save_figure(figure, tmp_path / "error.png")
+    assert picture_size(tmp_path / "error.png")[0] > 1000
+
+
+def test_competing_methods_belong_to_their_comparison() -> None:
+    assert {entry.method for entry in competing_with("newsgroups20", "newsgroups20")} == {"HDRBM"}
+    assert {entry.method for entry in competing_with("bio-inspired", "mnist")} == {"SNN", "SSM", "dSSM", "RBM"}
+    assert {"Ladder", "VAT", "M1+M2"} <= {entry.method for entry in competing_with("mnist", "mnist")}
+
+
+def test_hostile_names_stay_text(directory: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    text = (copy / "params.yaml").read_text().replace("dataset: digits", "dataset: '<script>alert(1)</script>'")
+    (copy / "params.yaml").write_text(text)
+    make_report(copy)
+    page = (copy / "report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_missing_picture_source_costs_a_picture_not_the_report(directory: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    shutil.rmtree(copy / "weights")
+    (copy / "details" / "r+-L20-run1.npz").write_bytes(b"damaged")
+    shutil.rmtree(copy / "figures")
+    assert main(["report", str(copy)]) == 0
+    assert {path.name for path in (copy / "figures").iterdir()} == {
+        "error_by_labels.png",
+        "training_r+-L50.png",
+        "confusion_r+-L50.png",
+    }
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
+def test_the_page_opens_in_a_browser_without_errors_or_requests(directory: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright to drive the browser")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    requests: list[str] = []
+    complaints: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        try:
+            page = browser.new_page(viewport={"width": 1200, "height": 900})
+            page.on("request", lambda request: requests.append(request.url))
+            page.on("console", lambda message: complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto((directory / "report.html").as_uri())
+            widths = page.evaluate("Array.from(document.images, image => image.complete ? image.naturalWidth : 0)")
+            headings = page.locator("h2").all_inner_texts()
+            overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            if target := os.environ.get("NESI_SCREENSHOT"):
+                page.screenshot(path=target, full_page=True)
+        finally:
+            browser.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    assert len(widths) == 1 + 2 * 3
+    assert min(widths) > 100
+    assert {"Ours against the paper", "Error against labels", "Parameters", "Versions"} <= set(headings)
+    assert overflow <= 0
