@@ -43,6 +43,7 @@ class Cell:
     z: float | None
     verdict: str
     differs_from_paper: dict[str, Any]
+    C: int | None
     inference: str
     mean_log_likelihood: float
     mean_seconds: float
@@ -192,6 +193,7 @@ def _cell(records: list[Record]) -> Cell:
         z=z,
         verdict=verdict,
         differs_from_paper=_differences(first, experiment, paper) if experiment and paper else {},
+        C=first["settings"].get("C"),
         inference=first["inference"],
         mean_log_likelihood=statistics.fmean(float(record["log_likelihood"]) for record in records),
         mean_seconds=statistics.fmean(float(record["seconds"]) for record in records),

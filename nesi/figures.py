@@ -1,5 +1,6 @@
 """Pictures of results: error against labels, training curves, confusion, tuning. Functions of numbers, no files."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from nesi.compare import Cell
 from nesi.published import CompetingMethod, PublishedExperiment
@@ -17,6 +18,11 @@ NETWORK_COLOURS = {"ff": "#0072B2", "r": "#E69F00", "ff+": "#009E73", "r+": "#D5
 MARKERS = {"ff": "o", "r": "s", "ff+": "^", "r+": "D"}
 OTHER_MARKERS = ("v", "<", ">", "P", "X", "*", "h", "d", "p", "8")
 GREY = "#777777"
+
+
+def plain(text: str) -> str:
+    """Words and class names are text, even with dollar signs, which matplotlib takes for formulas."""
+    return text.replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -40,51 +46,68 @@ def error_by_labels(
     figure = new_figure(12.5 if with_tuning else 7.0, 5.2)
     panels = figure.subplots(1, 2 if with_tuning else 1, sharey=True, squeeze=False)[0]
     networks = [name for name in NETWORK_COLOURS if any(cell.network == name for cell in cells)]
-    # How many labels were seen: at least those that tuned the parameters, which the paper then kept.
+    # With fewer labels than tuned the parameters, a network has seen more labels than its setting says.
     tuning = (experiment.tuning_labels or 0) if experiment is not None else 0
+    sizes = sorted({cell.C for cell in cells}, key=str)
     for axes, tuned in zip(panels, (False, True), strict=False):
-        for network in networks:
-            _draw_network(axes, network, cells, experiment, tuning if tuned else 0)
+        for network, size in itertools.product(networks, sizes):
+            same = [cell for cell in cells if cell.network == network and size == cell.C]
+            suffix = f", C = {size}" if len(sizes) > 1 else ""
+            _draw_network(axes, network, same, experiment, tuning if tuned else 0, suffix)
         _draw_competing(axes, competing, tuned)
         axes.set_xlabel("labels seen in training" + (" and tuning" if tuned else ""))
         _log_axes(axes, cells)
     panels[0].set_ylabel("test error [%]")
-    figure.suptitle(title)
-    handles, names = panels[0].get_legend_handles_labels()
-    if handles:
+    figure.suptitle(plain(title))
+    entries = sorted(zip(*panels[0].get_legend_handles_labels(), strict=True), key=lambda entry: _rank(entry[1]))
+    if entries:
+        handles, names = zip(*entries, strict=True)
         figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
     return figure
 
 
+def _rank(name: str) -> int:
+    """Ours first, then the paper's, then the others."""
+    return 0 if name.endswith(", ours") else 1 if name.endswith(", paper") else 2
+
+
 def _draw_network(
-    axes: Axes, network: str, cells: list[Cell], experiment: PublishedExperiment | None, tuning: int
+    axes: Axes, network: str, cells: list[Cell], experiment: PublishedExperiment | None, fewest: int, suffix: str
 ) -> None:
     colour, marker = NETWORK_COLOURS[network], MARKERS[network]
-    ours = sorted((cell for cell in cells if cell.network == network), key=lambda cell: cell.labels)
+    ours = sorted((cell for cell in cells if cell.labels >= fewest), key=lambda cell: cell.labels)
+    if not ours:
+        return
     axes.errorbar(
-        [max(cell.labels, tuning) for cell in ours],
+        [cell.labels for cell in ours],
         [cell.mean for cell in ours],
         yerr=[cell.sem or 0.0 for cell in ours],
         color=colour,
         marker=marker,
         capsize=3,
-        label=f"{network}-NeSi, ours",
+        label=f"{network}-NeSi{suffix}, ours",
         zorder=3,
     )
     if experiment is None:
         return
     paper = sorted(
-        (cell for cell in experiment.cells if cell.network == network and cell.class_assignment == "implicit"),
+        (
+            cell
+            for cell in experiment.cells
+            if cell.network == network and cell.class_assignment == "implicit" and cell.labels >= fewest
+        ),
         key=lambda cell: cell.labels,
     )
     wanted = {(cell.labels, cell.published_mean) for cell in ours}
     sizes = {tuple(cell.where.items()) for cell in paper if (cell.labels, cell.mean) in wanted}
     if sizes:  # the same network at several sizes: only the curve that belongs to our runs
         paper = [cell for cell in paper if tuple(cell.where.items()) in sizes]
-    x = [max(cell.labels, tuning) for cell in paper]
+    x = [cell.labels for cell in paper]
     mean, sem = np.array([cell.mean for cell in paper]), np.array([cell.sem or 0.0 for cell in paper])
     if paper:
-        axes.plot(x, mean, "--", color=colour, marker=marker, mfc="white", lw=1, ms=5, label=f"{network}-NeSi, paper")
+        axes.plot(
+            x, mean, "--", color=colour, marker=marker, mfc="white", lw=1, ms=5, label=f"{network}-NeSi{suffix}, paper"
+        )
         axes.fill_between(x, mean - sem, mean + sem, color=colour, alpha=0.15, lw=0)
 
 
@@ -111,12 +134,11 @@ def _log_axes(axes: Axes, cells: list[Cell]) -> None:
         axes.set_xticks(ticks)
         axes.tick_params(axis="x", labelrotation=35)
         axes.xaxis.set_minor_formatter(NullFormatter())
-    number = FuncFormatter(lambda value, _: f"{value:g}")
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_formatter(number)
-    # Over less than a decade a log axis has hardly a major tick: then the minor ones carry numbers.
-    axes.yaxis.set_minor_formatter(number if high / max(low, 1e-9) < 12 else NullFormatter())
-    axes.tick_params(axis="y", which="both", labelsize=8)
+    steps = (1, 2, 5) if high / max(low, 1e-9) > 12 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def training_curves(
@@ -126,7 +148,7 @@ def training_curves(
     figure = new_figure(7.0, 4.6 if self_labeling else 3.4)
     panels = figure.subplots(2 if self_labeling else 1, 1, sharex=True, squeeze=False)[:, 0]
     likelihood = panels[0]
-    likelihood.set_title(title, fontsize=10)
+    likelihood.set_title(plain(title), fontsize=10)
     likelihood.set_ylabel("log-likelihood / N")
     error_axes: Any = None
     for number, (history, stop) in enumerate(zip(histories, stopped_at, strict=True)):
@@ -156,6 +178,7 @@ def training_curves(
 
 def confusion_matrix(counts: np.ndarray, class_names: list[str], title: str) -> Figure:
     """Rows: true class, columns: predicted class, in percent of the true class."""
+    class_names = [plain(name) for name in class_names]
     classes = len(class_names)
     side = min(3.0 + 0.32 * classes, 11.0)
     figure = new_figure(side + 0.8, side)
@@ -173,7 +196,7 @@ def confusion_matrix(counts: np.ndarray, class_names: list[str], title: str) -> 
     axes.set_yticks(range(classes), class_names, fontsize=size)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class")
-    axes.set_title(title, fontsize=10)
+    axes.set_title(plain(title), fontsize=10)
     figure.colorbar(image, ax=axes, label="% of the true class", shrink=0.8)
     return figure
 
@@ -204,7 +227,7 @@ def search_picture(trials: list[dict[str, Any]], keys: list[str], best: dict[str
         axes.grid(True, color="#dddddd", lw=0.5)
     panels[0].set_ylabel("validation error [%]")
     panels[0].legend(fontsize=7)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(plain(title), fontsize=10)
     return figure
 
 

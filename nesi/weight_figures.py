@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from nesi.figures import new_figure
+from nesi.figures import new_figure, plain
 
 # p(c|R) N, the number of training points a unit stands for: below 0.5 it is forgotten, below 1.5 it knows one point.
 FORGOTTEN, SINGLE_POINT = 0.5, 1.5
@@ -47,7 +47,7 @@ def learned_fields(
     axes = figure.subplots()
     axes.imshow(sheet, interpolation="nearest")
     axes.set_axis_off()
-    axes.set_title(title, fontsize=10)
+    axes.set_title(plain(title), fontsize=10)
     colours = np.array(unit_colours(usage))
     share = {name: 100.0 * np.mean(colours == name) for name in INKS}
     handles = [
@@ -56,7 +56,7 @@ def learned_fields(
         Patch(color=INKS["blue"], label=f"< {FORGOTTEN}: forgotten ({share['blue']:.0f} %)"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    first, last = class_names[0], class_names[-1]
+    first, last = plain(class_names[0]), plain(class_names[-1])
     axes.text(
         0.5,
         -0.01,
@@ -103,13 +103,13 @@ def strongest_words(
         words = np.argsort(strength)[::-1][:count]
         relative = strength[words] / max(float(strength[words[0]]), 1e-30)
         axes.barh(np.arange(len(words)), relative, color="#0072B2", height=0.75)
-        axes.set_yticks(np.arange(len(words)), [vocabulary[word][:18] for word in words], fontsize=6)
+        axes.set_yticks(np.arange(len(words)), [plain(vocabulary[word][:18]) for word in words], fontsize=6)
         axes.invert_yaxis()
         axes.set_xticks([])
         best = int(np.argmax(R[:, unit]))
         certainty = 100 * R[best, unit] / max(float(R[:, unit].sum()), 1e-30)
         axes.set_title(
-            f"{class_names[best]}\np(k|c) = {certainty:.0f} %, p(c|k) = {100 * R[best, unit]:.0f} %", fontsize=8
+            f"{plain(class_names[best])}\np(k|c) = {certainty:.0f} %, p(c|k) = {100 * R[best, unit]:.0f} %", fontsize=8
         )
         beside = axes.inset_axes((1.02, 0.0, 0.06, 1.0))
         beside.imshow(R[:, [unit]], cmap="Greys", aspect="auto", vmin=0, vmax=max(float(R[:, unit].max()), 1e-30))
@@ -119,7 +119,7 @@ def strongest_words(
             axes.spines[side].set_visible(False)
     for axes in panels[len(units) :]:
         axes.set_axis_off()
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(plain(title), fontsize=10)
     return figure
 
 

@@ -51,7 +51,7 @@ def test_shown_units_are_ordered_by_class_and_repeatable() -> None:
 def test_every_figure_can_be_drawn(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     W, R = rng.random((30, 12)), rng.random((3, 30))
-    names = ["first", "second", "<third> & $last$"]
+    names = ["first", "second", "<third> & $last_$ \\frac{"]
     history = {
         "log_likelihood": -rng.random(30),
         "self_labeled": rng.random(30),
@@ -61,7 +61,7 @@ def test_every_figure_can_be_drawn(tmp_path: Path) -> None:
     trials.append({"network": "r+", "values": {"C": 10, "A": 80.0, "threshold": 0.6}, "error": 4.0})
     figures = {
         "fields": learned_fields(W, R, (3, 4), names, 100, "fields"),
-        "words": strongest_words(W, R, [f"word_{number}" for number in range(12)], names, "words"),
+        "words": strongest_words(W, R, [f"$word_{number}$^" for number in range(12)], names, "words"),
         "one unit": strongest_words(W[:1], np.ones((3, 1)), [f"w{number}" for number in range(12)], names, "words"),
         "training": training_curves([history, history], [12, None], "training", self_labeling=True),
         "confusion": confusion_matrix(rng.integers(0, 9, (3, 3)), names, "confusion"),
