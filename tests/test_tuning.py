@@ -1,0 +1,126 @@
+"""The tuning protocol: half of the labels validate, no other label is looked at, the test set stays closed."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import SMALL, sentences, write_params
+
+import nesi.tuning
+from nesi.cli import main
+from nesi.config import load_parameters, validated
+from nesi.experiment import load_dataset
+from nesi.tuning import tuning_data
+
+TUNING = {"labels": 60, "grid": {"C": [20, 40], "A": [100, 200], "threshold": [0.3, 0.9]}}
+
+
+@dataclasses.dataclass
+class TrainingPartOnly:
+    """A data set that cannot be asked for its test set."""
+
+    X_train: Any
+    y_train: np.ndarray
+    class_names: tuple[str, ...]
+
+    @property
+    def X_test(self) -> None:
+        raise AssertionError("the test set was opened")
+
+    y_test = X_test
+
+
+@pytest.fixture
+def closed_test_set(monkeypatch: pytest.MonkeyPatch) -> TrainingPartOnly:
+    dataset = load_dataset(validated(dict(SMALL), "SMALL"), None)
+    guarded = TrainingPartOnly(dataset.X_train, np.array(dataset.y_train), dataset.class_names)
+    monkeypatch.setattr(nesi.tuning, "load_dataset", lambda parameters, data_dir: guarded)
+    return guarded
+
+
+def tune(tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: object, **changes: Any) -> tuple[int, str, str]:
+    params = write_params(
+        tmp_path / "p.yaml", **{"networks": ["r", "r+"], "iterations": 8, "tuning": TUNING, **changes}
+    )
+    code = main(["tune", str(params), "--out", str(tmp_path / "out"), *map(str, options)])
+    output, errors = capsys.readouterr()
+    return code, output, errors
+
+
+def test_the_search_writes_a_parameter_file_and_a_picture(
+    closed_test_set: TrainingPartOnly, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, errors = tune(tmp_path, capsys)
+    assert (code, sentences(errors)) == (0, [])
+    trials = [json.loads(line) for line in (tmp_path / "out" / "trials.jsonl").read_text().splitlines()]
+    assert [trial["network"] for trial in trials] == ["r"] * 4 + ["r+"] * 2
+    best = min(trials[:4], key=lambda trial: (trial["error"], trial["values"]["C"]))["values"]
+    tuned = load_parameters(tmp_path / "out" / "tuned.yaml")
+    assert (tuned.C, tuned.A) == (best["C"], best["A"])
+    assert all(trial["values"]["C"] == tuned.C for trial in trials[4:]), "the threshold is tuned with the rest kept"
+    assert tuned.threshold in (0.3, 0.9)
+    assert (tmp_path / "out" / "search.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_search_is_continued_not_repeated(
+    closed_test_set: TrainingPartOnly, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(tmp_path, capsys, "--quiet")[0] == 0
+    path = tmp_path / "out" / "trials.jsonl"
+    whole = path.read_text()
+    path.write_text("".join(whole.splitlines(keepends=True)[:3]) + '{"run": 4, "netw')
+    code, _, errors = tune(tmp_path, capsys)
+    assert code == 2
+    assert "already holds a search" in errors
+    assert tune(tmp_path, capsys, "--resume")[0] == 0
+    assert path.read_text() == whole
+    assert tune(tmp_path, capsys, "--resume", "--seed", 5)[0] == 2
+
+
+def test_only_the_given_labels_are_used() -> None:
+    """30 labels train, 30 validate, every other point of the training part has none."""
+    parameters = validated({**SMALL, "tuning": TUNING}, "SMALL")
+    assert parameters.tuning is not None
+    dataset = load_dataset(parameters, None)
+    data = tuning_data(parameters, parameters.tuning, dataset)
+    assert (data.labels >= 0).sum() == 30
+    assert np.bincount(data.labels[data.labels >= 0]).tolist() == [3] * 10
+    assert np.bincount(data.y_validation).tolist() == [3] * 10
+    assert len(data.labels) == len(dataset.y_train) - 30, "validation points do not train, not even without a label"
+    rows = {row.tobytes() for row in np.asarray(data.X)}
+    duplicates = sum(row.tobytes() in rows for row in np.asarray(data.X_validation))
+    assert duplicates == 0
+
+
+def test_optuna_stays_inside_the_grid(
+    closed_test_set: TrainingPartOnly, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("optuna", reason="Optuna is an extra: pip install 'nesi[tune]'")
+    code, _, errors = tune(tmp_path, capsys, "--optuna", 3, "--quiet", networks=["r"])
+    assert (code, sentences(errors)) == (0, [])
+    trials = [json.loads(line) for line in (tmp_path / "out" / "trials.jsonl").read_text().splitlines()]
+    assert len(trials) == 3
+    assert all(20 <= trial["values"]["C"] <= 40 and 100 <= trial["values"]["A"] <= 200 for trial in trials)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"tuning": None}, "no section 'tuning'"),
+        ({"tuning": {**TUNING, "labels": 10}}, "two per class"),
+        ({"tuning": {**TUNING, "labels": 100000}}, "100000 labels were asked for"),
+        ({"tuning": {**TUNING, "grid": {"A": [10, 200]}}}, "A = 10 has to be larger"),
+        ({"tuning": {**TUNING, "grid": {"C": [1.5]}}}, "C = 1.5"),
+        ({"tuning": {**TUNING, "grid": {"threshold": [2]}}}, "threshold = 2"),
+    ],
+)
+def test_what_cannot_be_tuned_is_said(
+    changes: dict, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, errors = tune(tmp_path, capsys, **changes)
+    assert code == 2
+    assert word in errors
+    assert len(sentences(errors)) == 1
