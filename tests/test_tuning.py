@@ -59,7 +59,7 @@ def test_the_search_writes_a_parameter_file_and_a_picture(
     assert [trial["network"] for trial in trials] == ["r"] * 4 + ["r+"] * 2
     best = min(trials[:4], key=lambda trial: (trial["error"], trial["values"]["C"]))["values"]
     tuned = load_parameters(tmp_path / "out" / "tuned.yaml")
-    assert (tuned.C, tuned.A) == (best["C"], best["A"])
+    assert (best["C"], best["A"]) == (tuned.C, tuned.A)
     assert all(trial["values"]["C"] == tuned.C for trial in trials[4:]), "the threshold is tuned with the rest kept"
     assert tuned.threshold in (0.3, 0.9)
     assert (tmp_path / "out" / "search.png").read_bytes().startswith(b"\x89PNG")
