@@ -31,8 +31,9 @@ def bottom_up_input(data: Expression) -> Expression:
 
 def label_input(labels: Expression, K: Expression, dtype: str) -> Expression:
     """T1.2: u_k = delta_kl for labeled data, 1/K for unlabeled data (label -1)."""
-    one_hot = pt.eq(labels[:, None], pt.arange(K)[None, :])
-    return pt.where(is_labeled(labels)[:, None], one_hot, 1.0 / K).astype(dtype)
+    one_hot = pt.eq(labels[:, None], pt.arange(K)[None, :]).astype(dtype)
+    count = pt.as_tensor_variable(K).astype(dtype)  # numba divides 1 by a whole number in float32
+    return pt.where(is_labeled(labels)[:, None], one_hot, 1 / count)
 
 
 def is_labeled(labels: Expression) -> Expression:
