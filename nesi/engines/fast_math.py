@@ -27,8 +27,11 @@ _E2, _E3, _E4, _E5, _E6, _E7 = (_f32(1 / math.factorial(n)) for n in range(2, 8)
 _A3, _A5, _A7, _A9 = (_f32(1 / n) for n in (3, 5, 7, 9))
 _SQRT_HALF_BITS = _i32(np.float32(math.sqrt(0.5)).view(np.int32))
 
+# Said here, or numba takes the flags of whoever is compiled first: reordering would merge the two parts of ln 2 again.
+_exact_njit = njit(fastmath={"contract", "nsz"})
 
-@njit
+
+@_exact_njit
 def _exp32(x):  # type: ignore[no-untyped-def]
     """exp(x) = 2^n e^r with |r| <= ln(2)/2, where seven terms of the series are enough. For x <= 88."""
     bounded = max(x, _SMALLEST)
@@ -39,7 +42,7 @@ def _exp32(x):  # type: ignore[no-untyped-def]
     return series * power if x >= _SMALLEST else _f32(0)
 
 
-@njit
+@_exact_njit
 def _log32(x):  # type: ignore[no-untyped-def]
     """log(2^n m) = n ln 2 + 2 artanh((m-1)/(m+1)) with m in [sqrt(1/2), sqrt(2)). For normal x > 0."""
     bits = _f32(x).view(np.int32)
