@@ -118,19 +118,23 @@ class Twin:
         )
 
     def step(self, X, labels, epsilon_W, epsilon_R):
-        """One mini-batch; both layers learn from the weights before it. Returns the number of self-labeled points."""
+        """One mini-batch; both layers learn from the weights before it. Returns the number of self-labeled points.
+
+        Learning rates are numbers, or one per point.
+        """
         y, s, _ = self.activities(X, labels)
+        rate_W, rate_R = np.broadcast_to(epsilon_W, len(y)), np.broadcast_to(epsilon_R, len(y))
         t = self.teaching(s, labels)
         if self.rule == "summed":  # eqs. (DeltaWminibatch, DeltaRminibatch)
             delta_W, delta_R = np.zeros_like(self.W), np.zeros_like(self.R)
             for n in range(len(y)):
-                delta_W += epsilon_W * (np.outer(s[n], y[n]) - s[n][:, None] * self.W)
-                delta_R += epsilon_R * (np.outer(t[n], s[n]) - t[n][:, None] * self.R)
+                delta_W += rate_W[n] * (np.outer(s[n], y[n]) - s[n][:, None] * self.W)
+                delta_R += rate_R[n] * (np.outer(t[n], s[n]) - t[n][:, None] * self.R)
             self.W, self.R = self.W + delta_W, self.R + delta_R
         else:  # T1.7 and T1.8 point after point, the activities still those of the start
             for n in range(len(y)):
-                self.W = self.W + epsilon_W * (np.outer(s[n], y[n]) - s[n][:, None] * self.W)
-                self.R = self.R + epsilon_R * (np.outer(t[n], s[n]) - t[n][:, None] * self.R)
+                self.W = self.W + rate_W[n] * (np.outer(s[n], y[n]) - s[n][:, None] * self.W)
+                self.R = self.R + rate_R[n] * (np.outer(t[n], s[n]) - t[n][:, None] * self.R)
         return int(sum(t[n].any() for n in range(len(y)) if labels[n] < 0))
 
     def train(self, X, labels, epsilon_W, epsilon_R, batch_size, iterations=1):
