@@ -72,7 +72,8 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise NesiError("--scheduler needs Dask; install it with: pip install 'nesi[cluster]'.") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # our one sentence says it better
+    for name in [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # our one sentence says it better
     try:
         client = Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -96,7 +97,9 @@ def _scatter(client: Any, data: RunData) -> Any:
         client.wait_for_workers(1, timeout=SECONDS_TO_CONNECT)
         return client.scatter(data, broadcast=True, hash=False)
     except (OSError, TimeoutError):
-        raise NesiError("the cluster has lost all its workers; start some and continue with --resume.") from None
+        raise NesiError(
+            "the cluster is gone or has no workers left; start it again and continue with --resume."
+        ) from None
 
 
 def _deliver(task: RunTask, future: Any, listener: Listener) -> bool:

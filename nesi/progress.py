@@ -18,7 +18,9 @@ class ProgressDisplay:
         self._iterations = iterations  # of each run that is still to do
         self._reached: dict[str, int] = {}
         self._resumed = 0
-        self._started = self._last_line = time.monotonic()
+        self._last_line = time.monotonic()
+        self._started: float | None = None  # set by the first iteration, which may have waited for a compiler
+        self._first = 0
         self._quiet = quiet
         self._bar: Any = None
         if not quiet and sys.stderr.isatty():
@@ -37,6 +39,8 @@ class ProgressDisplay:
         self._reached[progress.name] = progress.iteration
         if progress.resumed:
             self._resumed += progress.iteration - before
+        elif self._started is None:
+            self._started, self._first = time.monotonic(), sum(self._reached.values()) - self._resumed
         if self._bar is not None:
             if progress.resumed:
                 self._bar.initial += progress.iteration - before
@@ -85,9 +89,9 @@ class ProgressDisplay:
         self._bar.set_description_str(f"{self._done_runs}/{self._total_runs} runs")
 
     def _time_left(self) -> str:
-        done_here = sum(self._reached.values()) - self._resumed
+        done_here = sum(self._reached.values()) - self._resumed - self._first
         rest = sum(self._iterations.values()) - sum(self._reached.values())
-        if done_here <= 0:
+        if self._started is None or done_here <= 0:
             return "time left unknown"
         return f"about {duration(rest * (time.monotonic() - self._started) / done_here)} left"
 

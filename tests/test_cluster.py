@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +36,8 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list["subprocess.Popen[bytes]
             started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
         return started[-1]
 
-    run("dask_scheduler", "--host", address, "--no-dashboard", "--no-show")
+    scheduler = run("dask_scheduler", "--host", address, "--no-dashboard", "--no-show")
+    (tmp_path / "scheduler.pid").write_text(str(scheduler.pid))
     options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path))
     workers = [run("dask_worker", address, *options) for _ in range(2)]
     try:
@@ -62,6 +64,26 @@ def test_a_killed_worker_costs_time_and_no_record(
     assert "[4/4]" in output
     assert records(out) == records(tmp_path / "alone")
     assert "Traceback" not in errors
+
+
+def test_a_lost_scheduler_is_one_sentence_and_nothing_is_lost(
+    cluster: tuple[str, list["subprocess.Popen[bytes]"]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nesi.cluster.SECONDS_TO_CONNECT", 4)
+    params = write_params(tmp_path / "p.yaml", **LONG)
+    scheduler = int((tmp_path / "scheduler.pid").read_text())
+
+    def kill_scheduler() -> None:
+        wait_for(lambda: checkpoints(tmp_path / "out"))
+        os.kill(scheduler, signal.SIGKILL)
+
+    threading.Thread(target=kill_scheduler, daemon=True).start()
+    options = ("--out", tmp_path / "out", "--scheduler", cluster[0], "--set", "iterations=100000")
+    code, _, errors = run_here(params, *options)
+    assert code == 2
+    assert "continue with --resume" in sentences(errors)[-1]
+    assert "Traceback" not in errors
+    assert checkpoints(tmp_path / "out")
 
 
 def test_an_unreachable_scheduler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

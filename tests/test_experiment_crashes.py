@@ -12,7 +12,7 @@ import pytest
 from command_line import checkpoints, children, finish, records, run_here, sentences, start, wait_for, write_params
 
 # Long enough to be hit in the middle; a checkpoint after every iteration, so that every kill meets one being written.
-LONG = {"iterations": 250, "C": 60, "networks": ["r", "r+"], "runs": 1, "checkpoint_seconds": 0.0, "stopping": True}
+LONG = {"iterations": 150, "C": 60, "networks": ["r", "r+"], "runs": 1, "checkpoint_seconds": 0.0, "stopping": True}
 
 
 @pytest.fixture(scope="module")
