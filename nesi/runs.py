@@ -227,7 +227,8 @@ DERIVED = "derived."
 
 def _derived(trainer: Any) -> Arrays:
     kept = getattr(getattr(trainer, "_engine", None), "_state", {})
-    return {DERIVED + name: np.asarray(value) for name, value in kept.items() if name not in ("W", "R")}
+    arrays = {name: np.asarray(value) for name, value in kept.items() if name not in ("W", "R")}
+    return {DERIVED + name: array for name, array in arrays.items() if not array.dtype.hasobject}
 
 
 def _restore_derived(trainer: Any, derived: Arrays) -> None:

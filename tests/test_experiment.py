@@ -210,6 +210,18 @@ def test_only_the_drawn_labels_reach_training() -> None:
     assert X.shape == data.X_train.shape
 
 
+def test_the_commands_of_the_package(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from nesi.cli import main
+
+    assert main([]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["compare", str(tmp_path / "missing")]) == 2
+    assert "no such directory" in capsys.readouterr().err
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    assert main(["run", str(copy / "params.yaml"), "--out", str(copy), "--resume", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("network")
+
+
 def test_default_directories_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nesi.cli import _default_directory
 
