@@ -30,7 +30,7 @@ class ProgressDisplay:
                 total=sum(iterations.values()),
                 unit="it",
                 dynamic_ncols=True,
-                bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining} {postfix}",
+                bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}",
             )
             self._describe()
 
