@@ -65,19 +65,37 @@ class ExactEngine:
         return np.asarray(self._state["R"])
 
     def step(
-        self, points: Points, labels: np.ndarray, epsilon_W: np.ndarray, epsilon_R: np.ndarray, learn: str = "WR"
+        self,
+        points: Points,
+        labels: np.ndarray,
+        epsilon_W: np.ndarray,
+        epsilon_R: np.ndarray,
+        learn: str = "WR",
+        indices: np.ndarray | None = None,
     ) -> StepInfo:
-        """T1.7 and T1.8 over a mini-batch; learning rates are given per point, `learn` names the layers that learn."""
+        """T1.7 and T1.8 over a mini-batch; learning rates are given per point, `learn` names the layers that learn.
+
+        Which points of the training data these are (`indices`) does not matter here.
+        """
         dtype = self._kind.dtype
-        arrays = [*_as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
+        arrays = [*as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
         inputs = self._fit_to_backend(arrays)
         function = _training_step(self._kind, learn)
         log_likelihood, self_labeled = function(self._state, *inputs, self._A, self._threshold)
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
 
+    def end_iteration(self) -> None:
+        """All points have been seen once more; the exact engine keeps nothing about them."""
+
+    def search_state(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore_search(self, state: dict[str, np.ndarray]) -> None:
+        """Nothing to restore."""
+
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
         no_learning = np.zeros(len(labels), self._kind.dtype)
-        inputs = self._fit_to_backend([*_as_arrays(points), labels, no_learning, no_learning])
+        inputs = self._fit_to_backend([*as_arrays(points), labels, no_learning, no_learning])
         outputs = _inference(_without_learning(self._kind))(self._state, *inputs[:-2], self._A)
         return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
 
@@ -105,7 +123,7 @@ def _without_learning(kind: Kind) -> Kind:
     return kind._replace(network=NETWORKS["r" if kind.network.recurrent else "ff"], rule="sequential")
 
 
-def _as_arrays(points: Points) -> tuple[np.ndarray, ...]:
+def as_arrays(points: Points) -> tuple[np.ndarray, ...]:
     return tuple(points) if isinstance(points, SparseRows) else (points,)
 
 
@@ -146,7 +164,7 @@ class _Graph:
         drive, R, recurrent = self.drive(), self.state["R"], self.kind.network.recurrent
         W_sum = self.state["W_sum"].astype(drive.dtype)
         if has_kernels(self.kind.backend):
-            log_prior = pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(drive.dtype)
+            log_prior = log_prior_table(R, drive.dtype)
             s, log_likelihood = kernels.Activities(recurrent)(drive, log_prior, self.labels, W_sum)
             return s.astype(self.kind.dtype), log_likelihood
         u = self.u().astype(drive.dtype)
@@ -204,6 +222,11 @@ def _training_step(kind: Kind, learn: str) -> CompiledFunction:
     inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, threshold]
     name = f"a training step of {kind.network.name}-NeSi"
     return CompiledFunction(name, kind.backend, inputs, [log_likelihood, self_labeled], graph.state, updates)
+
+
+def log_prior_table(R: Expression, dtype: str) -> Expression:
+    """log R_kc in row k, and in the last row log mean_k R_kc: the top-down term of T1.5 for every label and for none."""
+    return pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(dtype)
 
 
 def taught_classes(

@@ -107,7 +107,7 @@ class LogOfWeights(Op):
 
 
 @njit(fastmath={"contract", "nsz"})
-def _log_and_sum(values, logs):  # type: ignore[no-untyped-def]
+def log_and_sum(values, logs):  # type: ignore[no-untyped-def]
     """Sums of short strips in the weights' type, their total in float64: fast, and as exact as needed."""
     total, total_log = 0.0, 0.0
     for first in range(0, values.shape[0], 64):
@@ -127,13 +127,13 @@ def _log_kernel(log_W, W):  # type: ignore[no-untyped-def]
     W_sum = np.empty(C, dtype=np.float64)
     log_W_sum = np.empty(C, dtype=np.float64)
     for c in prange(C):
-        W_sum[c], log_W_sum[c] = _log_and_sum(W[c], log_W[c])
+        W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
     return log_W, W_sum, log_W_sum
 
 
 register_kernel(SparseDot, lambda op: _sparse_dot_kernel, _sparse_dot_kernel)
 register_kernel(SparseUpdate, lambda op: _sparse_update_kernel, _sparse_update_kernel)
-register_kernel(LogOfWeights, lambda op: _log_kernel, _log_and_sum, _log_kernel)
+register_kernel(LogOfWeights, lambda op: _log_kernel, log_and_sum, _log_kernel)
 
 
 # ---- the same as plain expressions -----------------------------------------------------------------------

@@ -1,0 +1,262 @@
+"""The truncated engine: posteriors that are exact on a few units per point and zero elsewhere.
+
+Of 10000 units hardly more than a dozen have anything to say about a point. The engine keeps these candidates for
+every point, improves them a little in every iteration (Search), and updates only the units that were active
+(UpdateActiveRows): the cost of a pass over the data no longer grows with C. What it maximises is the free energy of
+the truncated posterior, a lower bound of the log-likelihood that is tight when the candidates are the right ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor.tensor as pt
+
+from nesi import equations
+from nesi.engines import sparse_kernels, truncated_kernels
+from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
+from nesi.engines.exact import ExactEngine, Inference, Kind, StepInfo, as_arrays, log_prior_table, taught_classes
+from nesi.errors import NesiError
+from nesi.observations import Observations, Points
+
+_START_VALUES = 10_000_000  # drives in memory at once while the first candidates are looked for
+
+
+@dataclass(frozen=True)
+class TruncationSettings:
+    """How many units are looked at."""
+
+    active: int = 10  # C': units with a posterior above zero, per point
+    neighbours: int = 8  # of each of the best units, that are tried
+    leaders: int = 3  # how many of the best units bring their neighbours
+    strangers: int = 2  # random units that are tried
+
+    def __post_init__(self) -> None:
+        for name, smallest in (("active", 1), ("neighbours", 0), ("leaders", 1), ("strangers", 0)):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < smallest:
+                raise NesiError(
+                    f"truncated.{name} is {getattr(self, name)!r}, but must be a whole number of at least {smallest}."
+                )
+
+
+class Candidates(NamedTuple):
+    """The truncated posteriors of some points."""
+
+    units: np.ndarray  # best first
+    s: np.ndarray
+    bound: np.ndarray  # of the log-likelihood, without the Gamma term
+
+
+class TruncatedEngine:
+    """Weights of one network, the candidates of all points, and the compiled functions that use them."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        W: np.ndarray,
+        R: np.ndarray,
+        normalization: float,
+        threshold: float,
+        data: Observations,
+        labels: np.ndarray,
+        rng: np.random.Generator,
+        settings: TruncationSettings | None = None,
+    ) -> None:
+        if not has_kernels(kind.backend):
+            raise NesiError(f"Truncated inference needs the backend numba, but the backend is {kind.backend}.")
+        self._kind, self._data, self._labels, self._rng = kind, data, labels, rng
+        self._A, self._threshold = np.asarray(normalization, "float64"), np.asarray(threshold, kind.dtype)
+        C = len(W)
+        self._settings = settings or TruncationSettings()
+        self._size = min(self._settings.active, C)
+        self._leaders = min(self._settings.leaders, self._size)
+        self._units: np.ndarray | None = None
+        self._neighbours = np.full((C, min(self._settings.neighbours, C - 1)), -1, dtype=np.int32)
+        self.set_weights(W, R)
+
+    def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
+        W = np.array(W, dtype=self._kind.dtype, order="C")
+        log_W = np.log(W)
+        self._state: State = {
+            "W": W,
+            "log_W": log_W,
+            "W_sum": W.sum(axis=1, dtype="float64"),
+            "log_W_sum": log_W.sum(axis=1, dtype="float64"),
+            "R": np.array(R, dtype=self._kind.dtype, order="C"),
+        }
+
+    @property
+    def W(self) -> np.ndarray:
+        return self._state["W"]
+
+    @property
+    def R(self) -> np.ndarray:
+        return self._state["R"]
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def step(
+        self,
+        points: Points,
+        labels: np.ndarray,
+        epsilon_W: np.ndarray,
+        epsilon_R: np.ndarray,
+        learn: str = "WR",
+        indices: np.ndarray | None = None,
+    ) -> StepInfo:
+        """T1.7 and T1.8 over the points with the given indices in the training data."""
+        if indices is None:
+            raise NesiError("The truncated engine learns from its training data: give the indices of the points.")
+        units = self._current_units()
+        dtype = self._kind.dtype
+        rates = [np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
+        function = _training_step(self._kind, learn, self._leaders)
+        chosen, _, bound, self_labeled = function(
+            self._state, *self._search_inputs(points, labels, units[indices]), *rates, self._threshold
+        )
+        units[indices] = chosen
+        return StepInfo(bound, int(self_labeled))
+
+    def end_iteration(self) -> None:
+        """Learn the neighbourhoods anew from the candidates of all points."""
+        (self._neighbours,) = _neighbourhoods()({}, self._neighbours, self._current_units())
+
+    # ---- inference -------------------------------------------------------------------------------------------------
+
+    def candidates(self, indices: np.ndarray) -> Candidates:
+        """E-step for points of the training data: search once more and learn nothing."""
+        units = self._current_units()
+        points = self._data.take(indices, self._kind.dtype)
+        inputs = self._search_inputs(points, self._labels[indices], units[indices])
+        found = Candidates(*_e_step(self._kind, self._leaders)(self._state, *inputs))
+        units[indices] = found.units
+        return found
+
+    def infer(self, points: Points, labels: np.ndarray) -> Inference:
+        """New points get the full posterior."""
+        return self._exact().infer(points, labels)
+
+    def _exact(self) -> ExactEngine:
+        return ExactEngine(self._kind, self.W, self.R, float(self._A), float(self._threshold))
+
+    # ---- candidates ----------------------------------------------------------------------------------------------------
+
+    def _current_units(self) -> np.ndarray:
+        """One exact pass finds the first candidates: without it the search would start from nowhere."""
+        if self._units is None:
+            n_points, C = self._data.n_points, len(self.W)
+            self._units = np.empty((n_points, self._size), dtype=np.int32)
+            size = max(1, _START_VALUES // C)
+            for first in range(0, n_points, size):
+                chunk = np.arange(first, min(first + size, n_points))
+                arrays = as_arrays(self._data.take(chunk, self._kind.dtype))
+                function = _best_units(self._kind)
+                (self._units[chunk],) = function(self._state, *arrays, self._labels[chunk], self._A, self._units[chunk])
+            self.end_iteration()
+        return self._units
+
+    def _search_inputs(self, points: Points, labels: np.ndarray, units: np.ndarray) -> list[Any]:
+        n, size = units.shape
+        strangers = self._rng.integers(len(self.W), size=(n, self._settings.strangers), dtype=np.int32)
+        starts = np.arange(n + 1, dtype=np.int64) * size
+        return [*as_arrays(points), labels, self._A, units, self._neighbours, strangers, starts]
+
+    def search_state(self) -> dict[str, np.ndarray]:
+        return {"units": self._current_units(), "neighbours": self._neighbours}
+
+    def restore_search(self, state: dict[str, np.ndarray]) -> None:
+        expected = {"units": (self._data.n_points, self._size), "neighbours": self._neighbours.shape}
+        for name, shape in expected.items():
+            if name not in state or state[name].shape != shape:
+                raise NesiError(f"The saved candidates ({name}) do not belong to this network: start this run anew.")
+        self._units = np.array(state["units"], dtype=np.int32)
+        self._neighbours = np.array(state["neighbours"], dtype=np.int32)
+
+
+# ---- graphs --------------------------------------------------------------------------------------------------------------
+
+
+class _Graph:
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.state = {name: state_variable(name, 2, kind.dtype) for name in ("W", "log_W", "R")}
+        self.state |= {name: state_variable(name, 1, "float64") for name in ("W_sum", "log_W_sum")}
+        self.labels, self.A = pt.lvector("labels"), pt.dscalar("A")
+        self.units, self.neighbours, self.strangers = pt.imatrix("units"), pt.imatrix("neighbours"), pt.imatrix("strangers")
+        self.starts = pt.lvector("starts")
+        if kind.sparse:
+            self.points = [pt.vector("x", dtype=kind.dtype), pt.lvector("columns"), pt.lvector("row_starts")]
+            self.seen = self.points
+        else:
+            self.points = [pt.matrix("x", dtype=kind.dtype)]
+            self.seen = [equations.observed_layer(equations.bottom_up_input(self.points[0]), self.A)]
+
+    @property
+    def search_inputs(self) -> list[Expression]:
+        return [*self.points, self.labels, self.A, self.units, self.neighbours, self.strangers, self.starts]
+
+    def search(self, leaders: int) -> tuple[Expression, Expression, Expression]:
+        op = truncated_kernels.Search(self.kind.network.recurrent, self.kind.sparse, leaders)
+        weights = [self.state[name] for name in ("log_W", "log_W_sum", "W_sum")]
+        log_prior = log_prior_table(self.state["R"], "float64")
+        return op(*weights, log_prior, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
+
+
+@cache
+def _training_step(kind: Kind, learn: str, leaders: int) -> CompiledFunction:
+    graph = _Graph(kind)
+    state, dtype = graph.state, kind.dtype
+    epsilon_W, epsilon_R = pt.vector("epsilon_W", dtype=dtype), pt.vector("epsilon_R", dtype=dtype)
+    threshold = pt.scalar("threshold", dtype=dtype)
+    units, s, bound = graph.search(leaders)
+    updates: dict[str, Expression] = {}
+    self_labeled = pt.zeros((), dtype="float64")
+    if "R" in learn:
+        R = state["R"]
+        rows = [s.flatten(), units.flatten().astype("int64"), graph.starts]
+        u = equations.label_input(graph.labels, R.shape[0], dtype)
+        inferred = None
+        if kind.network.self_labeling:
+            inferred = sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R))
+        t, self_labeled = taught_classes(u, graph.labels, inferred, threshold, epsilon_R)
+        decay, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
+        updates["R"] = sparse_kernels.SparseUpdate()(R, decay, pt.zeros_like(decay), gains, *rows)
+    if "W" in learn:
+        names = ("W", "log_W", "W_sum", "log_W_sum")
+        op = truncated_kernels.UpdateActiveRows(kind.rule, kind.sparse)
+        updates |= zip(names, op(*(state[name] for name in names), epsilon_W, units, s, *graph.seen), strict=True)
+    inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
+    name = f"a truncated training step of {kind.network.name}-NeSi"
+    return CompiledFunction(name, kind.backend, inputs, [units, s, bound, self_labeled], state, updates)
+
+
+@cache
+def _e_step(kind: Kind, leaders: int) -> CompiledFunction:
+    graph = _Graph(kind)
+    name = f"the truncated E-step of {kind.network.name}-NeSi"
+    return CompiledFunction(name, kind.backend, graph.search_inputs, graph.search(leaders), graph.state)
+
+
+@cache
+def _best_units(kind: Kind) -> CompiledFunction:
+    """The first candidates, from the drives of all units."""
+    graph = _Graph(kind)
+    if kind.sparse:
+        drive = sparse_kernels.SparseDot()(*graph.points, graph.state["log_W"]) + graph.state["log_W_sum"][None, :]
+    else:
+        drive = equations.bottom_up_drive(graph.seen[0], graph.state["log_W"])
+    log_prior = log_prior_table(graph.state["R"], "float64")
+    chosen = truncated_kernels.BestUnits(kind.network.recurrent)(drive, log_prior, graph.labels, graph.units)
+    inputs = [*graph.points, graph.labels, graph.A, graph.units]
+    return CompiledFunction("the start of the search", kind.backend, inputs, [chosen], graph.state)
+
+
+@cache
+def _neighbourhoods() -> CompiledFunction:
+    neighbours, units = pt.imatrix("neighbours"), pt.imatrix("units")
+    # A copy goes in: inputs of a compiled function stay as they are.
+    result = truncated_kernels.Neighbours()(neighbours.copy(), units)
+    return CompiledFunction("the neighbourhoods of units", "numba", [neighbours, units], [result], {})

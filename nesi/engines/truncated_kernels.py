@@ -1,0 +1,432 @@
+"""The truncated E-step and the sparse updates as PyTensor Ops with a parallel numba implementation.
+
+For every point only a short list of units is looked at: those that were best last time, the neighbours of the very
+best of them, and a few random ones. `perform` is the same in plain Python, slow and simple, for checking.
+Points are dense rows y, or the three arrays of sparse rows (data, columns, row_starts) of x = y - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit, prange
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+
+from nesi.engines.kernels import parallel_njit, register_kernel
+from nesi.engines.sparse_kernels import log_and_sum
+
+_POINTS_PER_TASK = 64
+_NEGLIGIBLE = 1e-6  # activities below this change no weight by more than float32 can show
+_vectorised = njit(fastmath={"contract", "nsz", "reassoc"})
+
+
+# ---- bottom-up drive of one unit for one point ---------------------------------------------------------------
+
+
+@_vectorised
+def _dense_drive(points, n, log_W, log_W_sum, c):  # type: ignore[no-untyped-def]
+    y = points[0]
+    total = y.dtype.type(0)
+    for d in range(y.shape[1]):
+        total += y[n, d] * log_W[c, d]
+    return total
+
+
+@_vectorised
+def _sparse_drive(points, n, log_W, log_W_sum, c):  # type: ignore[no-untyped-def]
+    data, columns, row_starts = points
+    row = log_W[c]
+    total = 0.0
+    for i in range(np.uint64(row_starts[n]), np.uint64(row_starts[n + 1])):  # unsigned: no test for negative indices
+        total += data[i] * row[columns[i]]
+    return log_W_sum[c] + total
+
+
+def _drive(points: Any, n: int, log_W: np.ndarray, log_W_sum: np.ndarray, c: int) -> float:
+    if len(points) == 1:
+        return float(points[0][n] @ log_W[c])
+    data, columns, row_starts = points
+    entries = slice(row_starts[n], row_starts[n + 1])
+    return float(log_W_sum[c] + data[entries].astype(np.float64) @ log_W[c, columns[entries]])
+
+
+# ---- E-step ----------------------------------------------------------------------------------------------------
+
+
+class Search(Op):
+    """(log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, *points) -> units, s, bound.
+
+    Row n of `units` holds the candidates of point n, best first. They compete with the neighbours of the `leaders`
+    best among them and with the random `strangers`; the best stay. s is T1.4 on them, and the bound is
+    log sum_{c in units} p(y, l, c) without the Gamma term: the free energy of the truncated posterior.
+    `log_prior` has one row per class and a last one for points without a label, as in `kernels.Activities`.
+    """
+
+    __props__ = ("recurrent", "sparse", "leaders")
+
+    def __init__(self, recurrent: bool, sparse: bool, leaders: int) -> None:
+        self.recurrent, self.sparse, self.leaders = recurrent, sparse, leaders
+
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, variables, [pt.imatrix(), pt.matrix(dtype=variables[0].dtype), pt.dvector()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, *points = inputs
+        size, C, K = units.shape[1], len(log_W), len(log_prior) - 1
+        chosen = np.empty_like(units)
+        s = np.empty(units.shape, dtype=log_W.dtype)
+        bound = np.empty(len(units))
+        for n, candidates in enumerate(units):
+            prior = log_prior[labels[n] if labels[n] >= 0 else K]
+
+            def score(c: int, n: int = n, prior: np.ndarray = prior) -> float:
+                drive = _drive(points, n, log_W, log_W_sum, c)
+                return drive + prior[c] if self.recurrent else drive
+
+            scores = {c: score(c) for c in candidates.tolist()}
+            leaders = sorted(scores, key=scores.__getitem__, reverse=True)[: self.leaders]
+            others = [*neighbours[leaders].ravel().tolist(), *strangers[n].tolist()]
+            scores |= {c: score(c) for c in others if 0 <= c < C and c not in scores}
+            best = sorted(scores, key=scores.__getitem__, reverse=True)[:size]
+            values = np.array([scores[c] for c in best])
+            weights = np.exp(values - values[0]) if np.isfinite(values[0]) else np.zeros(size)
+            chosen[n], s[n] = best, weights / max(weights.sum(), 1e-300)
+            shift = np.zeros(size) if self.recurrent else prior[best]
+            joint = values + shift - W_sum[best]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                bound[n] = joint.max() + np.log(np.exp(joint - joint.max()).sum()) - (np.log(K) if labels[n] >= 0 else 0)
+        for storage, value in zip(output_storage, (chosen, s, bound), strict=True):
+            storage[0] = value
+
+
+def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> Callable[..., Any]:
+    @_vectorised
+    def search_points(first, last, log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, points,
+                      chosen, s, bound):  # type: ignore[no-untyped-def]  # fmt: skip
+        C, K, size = log_W.shape[0], log_prior.shape[0] - 1, units.shape[1]
+        seen_by = np.full(C, -1, dtype=np.int32)  # the last point that has looked at a unit
+        value = np.empty(size, dtype=np.float64)
+        unit = np.empty(size, dtype=np.int32)
+        leader = np.empty(leaders, dtype=np.int32)
+        n_neighbours = neighbours.shape[1]
+        n_others = leaders * n_neighbours + strangers.shape[1]
+        for n in range(first, last):
+            prior = log_prior[labels[n]] if labels[n] >= 0 else log_prior[K]
+            filled = 0
+            for j in range(-size, n_others):
+                if j == 0:
+                    for i in range(leaders):
+                        leader[i] = unit[min(i, size - 1)]
+                if j < 0:
+                    c = units[n, size + j]
+                elif j < leaders * n_neighbours:
+                    c = neighbours[leader[j // n_neighbours], j % n_neighbours]
+                else:
+                    c = strangers[n, j - leaders * n_neighbours]
+                if c < 0 or seen_by[c] == n:
+                    continue
+                seen_by[c] = n
+                total = np.float64(drive(points, n, log_W, log_W_sum, c))
+                if recurrent:
+                    total += prior[c]
+                if filled == size and total <= value[size - 1]:
+                    continue
+                place = min(filled, size - 1)  # the worst one leaves
+                while place > 0 and value[place - 1] < total:
+                    value[place], unit[place] = value[place - 1], unit[place - 1]
+                    place -= 1
+                value[place], unit[place] = total, c
+                filled = min(filled + 1, size)
+            total, best, largest = 0.0, value[0], -np.inf
+            for j in range(size):
+                weight = np.exp(value[j] - best) if best > -np.inf else 0.0
+                s[n, j] = weight
+                total += weight
+                chosen[n, j] = unit[j]
+                value[j] -= W_sum[unit[j]]  # from here on log p(y, l, c)
+                if not recurrent:
+                    value[j] += prior[unit[j]]
+                largest = max(largest, value[j])
+            joint = 0.0
+            for j in range(size):
+                if total > 0:
+                    s[n, j] /= total
+                if largest > -np.inf:
+                    joint += np.exp(value[j] - largest)
+            bound[n] = largest + np.log(joint) - (np.log(K) if labels[n] >= 0 else 0.0)
+
+    @parallel_njit
+    def search(log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, *points):  # type: ignore[no-untyped-def]
+        n_points = units.shape[0]
+        chosen = np.empty(units.shape, dtype=np.int32)
+        s = np.empty(units.shape, dtype=log_W.dtype)
+        bound = np.empty(n_points, dtype=np.float64)
+        for task in prange((n_points + _POINTS_PER_TASK - 1) // _POINTS_PER_TASK):
+            first, last = task * _POINTS_PER_TASK, min((task + 1) * _POINTS_PER_TASK, n_points)
+            search_points(first, last, log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, points,
+                          chosen, s, bound)  # fmt: skip
+        return chosen, s, bound
+
+    return search
+
+
+# ---- T1.7 for the active units -------------------------------------------------------------------------------------
+
+
+class UpdateActiveRows(Op):
+    """(W, log_W, W_sum, log_W_sum, epsilon, units, s, *points) -> T1.7 in place, for the units that were active."""
+
+    __props__ = ("rule", "sparse")
+    destroy_map = {0: [0], 1: [1], 2: [2], 3: [3]}  # noqa: RUF012
+
+    def __init__(self, rule: str, sparse: bool) -> None:
+        self.rule, self.sparse = rule, sparse
+
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, variables, [variable.type() for variable in variables[:4]])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        W, log_W, W_sum, log_W_sum, epsilon, units, s, *points = inputs
+        for c in np.unique(units):
+            n_active, rank = np.nonzero(units == c)
+            steps = epsilon[n_active] * s[n_active, rank]
+            if self.rule == "summed":
+                gains, decay = steps, 1 - steps.sum()
+            else:
+                after = np.append(np.cumprod((1 - steps)[::-1])[::-1][1:], 1)
+                gains, decay = steps * after, np.prod(1 - steps)
+            W[c] = decay * W[c] + sum(gain * _dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True))
+            log_W[c] = np.log(W[c])
+            W_sum[c], log_W_sum[c] = W[c].sum(dtype=np.float64), log_W[c].sum(dtype=np.float64)
+        for storage, value in zip(output_storage, (W, log_W, W_sum, log_W_sum), strict=True):
+            storage[0] = value
+
+
+def _dense_row(points: Any, n: int, D: int) -> np.ndarray:
+    if len(points) == 1:
+        return points[0][n]
+    data, columns, row_starts = points
+    row = np.ones(D, dtype=data.dtype)
+    entries = slice(row_starts[n], row_starts[n + 1])
+    row[columns[entries]] += data[entries]
+    return row
+
+
+@njit
+def _points_of_units(units, s, C):  # type: ignore[no-untyped-def]
+    """The points that activate each unit, in their order, and how much: counting sort."""
+    starts = np.zeros(C + 1, dtype=np.int64)
+    for n in range(units.shape[0]):
+        for j in range(units.shape[1]):
+            if s[n, j] > _NEGLIGIBLE:
+                starts[units[n, j] + 1] += 1
+    for c in range(C):
+        starts[c + 1] += starts[c]
+    next_place = starts[:-1].copy()
+    point = np.empty(starts[C], dtype=np.int64)
+    activity = np.empty(starts[C], dtype=s.dtype)
+    for n in range(units.shape[0]):
+        for j in range(units.shape[1]):
+            if s[n, j] > _NEGLIGIBLE:
+                c = units[n, j]
+                point[next_place[c]], activity[next_place[c]] = n, s[n, j]
+                next_place[c] += 1
+    return starts, point, activity
+
+
+@_vectorised
+def _add_dense_rows(row, decay, point, gain, points):  # type: ignore[no-untyped-def]
+    """row = decay row + sum_i gain_i y_i, four points at a time so that the row is read and written less often."""
+    y = points[0]
+    factor, i = decay, 0
+    while i < point.shape[0]:
+        left = point.shape[0] - i
+        a, b = point[i], point[i + min(1, left - 1)]
+        if left >= 4:
+            c, d = point[i + 2], point[i + 3]
+            for k in range(row.shape[0]):
+                first = factor * row[k] + gain[i] * y[a, k] + gain[i + 1] * y[b, k]
+                row[k] = first + gain[i + 2] * y[c, k] + gain[i + 3] * y[d, k]
+            i += 4
+        elif left >= 2:
+            for k in range(row.shape[0]):
+                row[k] = factor * row[k] + gain[i] * y[a, k] + gain[i + 1] * y[b, k]
+            i += 2
+        else:
+            for k in range(row.shape[0]):
+                row[k] = factor * row[k] + gain[i] * y[a, k]
+            i += 1
+        factor = row.dtype.type(1)
+
+
+@_vectorised
+def _add_sparse_rows(row, decay, point, gain, points):  # type: ignore[no-untyped-def]
+    """row = decay row + sum_i gain_i (1 + x_i)."""
+    data, columns, row_starts = points
+    lift = row.dtype.type(0)
+    for i in range(point.shape[0]):
+        lift += gain[i]
+    for k in range(row.shape[0]):
+        row[k] = decay * row[k] + lift
+    for i in range(point.shape[0]):
+        for j in range(np.uint64(row_starts[point[i]]), np.uint64(row_starts[point[i] + 1])):
+            row[columns[j]] += gain[i] * data[j]
+
+
+def _update_kernel(sequential: bool, add_rows: Callable[..., Any]) -> Callable[..., Any]:
+    @parallel_njit
+    def update(W, log_W, W_sum, log_W_sum, epsilon, units, s, *points):  # type: ignore[no-untyped-def]
+        starts, point, gain = _points_of_units(units, s, W.shape[0])
+        for c in prange(W.shape[0]):
+            first, last = starts[c], starts[c + 1]
+            if first < last:
+                decay = W.dtype.type(1)
+                for k in range(last - first):
+                    i = last - 1 - k
+                    step = epsilon[point[i]] * gain[i]
+                    if sequential:
+                        gain[i] = step * decay
+                        decay *= W.dtype.type(1) - step
+                    else:
+                        gain[i] = step
+                        decay -= step
+                add_rows(W[c], decay, point[first:last], gain[first:last], points)
+                W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
+        return W, log_W, W_sum, log_W_sum
+
+    return update
+
+
+# ---- who is whose neighbour ------------------------------------------------------------------------------------------
+
+
+class Neighbours(Op):
+    """(neighbours, units) -> for each unit those that share most points with it, learned from the points it wins.
+
+    A unit that wins no point keeps its old neighbours.
+    """
+
+    __props__ = ()
+    destroy_map = {0: [0]}  # noqa: RUF012
+
+    def make_node(self, neighbours: Any, units: Any) -> Apply:
+        inputs = [pt.as_tensor_variable(neighbours), pt.as_tensor_variable(units)]
+        return Apply(self, inputs, [inputs[0].type()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        neighbours, units = inputs
+        size = units.shape[1]
+        votes: dict[int, dict[int, int]] = {}
+        for winner, *others in units.tolist():
+            shared = votes.setdefault(winner, {})
+            for rank, other in enumerate(others, start=1):
+                shared[other] = shared.get(other, 0) + size - rank
+        for winner, shared in votes.items():
+            best = sorted(shared, key=shared.__getitem__, reverse=True)[: neighbours.shape[1]]
+            neighbours[winner, : len(best)] = best
+        output_storage[0][0] = neighbours
+
+
+@njit
+def _neighbours_kernel(neighbours, units):  # type: ignore[no-untyped-def]
+    n_points, size = units.shape
+    C, wanted = neighbours.shape
+    starts = np.zeros(C + 1, dtype=np.int64)
+    for n in range(n_points):
+        starts[units[n, 0] + 1] += 1
+    for c in range(C):
+        starts[c + 1] += starts[c]
+    next_place = starts[:-1].copy()
+    won = np.empty(n_points, dtype=np.int64)
+    for n in range(n_points):
+        won[next_place[units[n, 0]]] = n
+        next_place[units[n, 0]] += 1
+    votes = np.zeros(C, dtype=np.int64)
+    voted = np.empty(C, dtype=np.int64)
+    for c in range(C):
+        n_voted = 0
+        for i in range(starts[c], starts[c + 1]):
+            for rank in range(1, size):
+                other = units[won[i], rank]
+                if votes[other] == 0:
+                    voted[n_voted] = other
+                    n_voted += 1
+                votes[other] += size - rank
+        for place in range(min(wanted, n_voted)):
+            best = voted[0]
+            for i in range(n_voted):
+                if votes[voted[i]] > votes[best]:
+                    best = voted[i]
+            neighbours[c, place] = best
+            votes[best] = -1
+        for i in range(n_voted):
+            votes[voted[i]] = 0
+    return neighbours
+
+
+# ---- the exact start ---------------------------------------------------------------------------------------------------
+
+
+class BestUnits(Op):
+    """(drive, log_prior, labels, units) -> the best units of each point among all, as many as `units` has columns."""
+
+    __props__ = ("recurrent",)
+
+    def __init__(self, recurrent: bool) -> None:
+        self.recurrent = recurrent
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.imatrix()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        drive, log_prior, labels, units = inputs
+        total = drive + log_prior[labels] if self.recurrent else drive  # label -1 is the last row
+        output_storage[0][0] = np.argsort(-total, axis=1, kind="stable")[:, : units.shape[1]].astype(np.int32)
+
+
+def _best_units_kernel(recurrent: bool) -> Callable[..., Any]:
+    @parallel_njit
+    def best_units(drive, log_prior, labels, units):  # type: ignore[no-untyped-def]
+        n_points, C = drive.shape
+        size, K = units.shape[1], log_prior.shape[0] - 1
+        chosen = np.empty(units.shape, dtype=np.int32)
+        for n in prange(n_points):
+            prior = log_prior[labels[n]] if labels[n] >= 0 else log_prior[K]
+            value = np.full(size, -np.inf, dtype=np.float64)
+            for c in range(C):
+                total = np.float64(drive[n, c])
+                if recurrent:
+                    total += prior[c]
+                if c < size or total > value[size - 1]:
+                    place = min(c, size - 1)
+                    while place > 0 and value[place - 1] < total:
+                        value[place], chosen[n, place] = value[place - 1], chosen[n, place - 1]
+                        place -= 1
+                    value[place], chosen[n, place] = total, c
+        return chosen
+
+    return best_units
+
+
+_DRIVES = {False: _dense_drive, True: _sparse_drive}
+_ADD_ROWS = {False: _add_dense_rows, True: _add_sparse_rows}
+_BEST_UNITS = {recurrent: _best_units_kernel(recurrent) for recurrent in (False, True)}
+register_kernel(
+    Search, lambda op: _search_kernel(op.recurrent, _DRIVES[op.sparse], op.leaders), *_DRIVES.values(), _search_kernel
+)  # type: ignore[attr-defined]
+register_kernel(
+    UpdateActiveRows,
+    lambda op: _update_kernel(op.rule == "sequential", _ADD_ROWS[op.sparse]),  # type: ignore[attr-defined]
+    *_ADD_ROWS.values(),
+    _points_of_units,
+    log_and_sum,
+    _update_kernel,
+)
+register_kernel(Neighbours, lambda op: _neighbours_kernel, _neighbours_kernel)
+register_kernel(BestUnits, lambda op: _BEST_UNITS[op.recurrent], _best_units_kernel)  # type: ignore[attr-defined]
