@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from tqdm import tqdm
 
 from nesi.engines.exact import ExactEngine, Kind
@@ -129,9 +129,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             self.seen_ = (0, 0)
         labels = _class_indices(names, labeled, self.classes_)
         self.seen_ = (self.seen_[0] + len(labels), self.seen_[1] + int(labeled.sum()))
-        start = (self.W_init, self.R_init) if first else (self.W_, self.R_)
+        W, R = (self.W_init, self.R_init) if first else (self.W_, self.R_)
         settings = self._settings(X, iterations=1, greedy=False, stopping=False)
-        trainer = Trainer(settings, X, labels, len(self.classes_), self._random, *start, seen=self.seen_)
+        trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_)
         trainer.run_iteration()
         return self._keep(trainer)
 
@@ -211,8 +211,15 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """Shape and type as scikit-learn sees to it; values are for `Observations`. One feature has no direction."""
+        fewest = 2 if reset else 1
         return validate_data(
-            self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_features=2, reset=reset
+            self,
+            X,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_features=fewest,
+            reset=reset,
         )
 
     @property
@@ -234,9 +241,7 @@ def _split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
     """Class names and where there is one."""
     if y is None:
         return np.full(n_points, UNLABELED), np.zeros(n_points, dtype=bool)
-    names = np.asarray(y)
-    if names.ndim == 2 and names.shape[1] == 1:
-        names = names[:, 0]
+    names = column_or_1d(y, warn=True)
     if names.shape != (n_points,):
         raise NesiError(f"y has the shape {names.shape}, but must hold one label for each of the {n_points} points.")
     if names.dtype == object:

@@ -9,18 +9,27 @@ import numpy as np
 from nesi.errors import NesiError
 from nesi.observations import Observations
 
-W_STARTS = ("auto", "data", "class_means")
+W_STARTS = ("auto", "data", "class_means", "points")
 R_STARTS = ("uniform", "delta")
 
 
 def initial_W(
-    start: Any, data: Observations, labels: np.ndarray, C: int, K: int, rng: np.random.Generator, dtype: str
+    start: Any,
+    data: Observations,
+    labels: np.ndarray,
+    C: int,
+    K: int,
+    rng: np.random.Generator,
+    dtype: str,
+    overcomplete_start: str = "data",
 ) -> np.ndarray:
     """`start` is an array or one of W_STARTS.
 
     data:         W_cd = m_d + U(0, 2 sigma_d), with mean and standard deviation of all points.
     class_means:  the same with the labeled points of each class, the units divided among the classes.
-    auto:         class_means in the complete setting C = K, if every class has a label; data otherwise.
+    points:       W_c half way between the mean and a randomly chosen point (not in the paper): units differ from the
+                  beginning, so that large mini-batches and a truncated posterior have something to work with.
+    auto:         class_means in the complete setting C = K, if every class has a label; else `overcomplete_start`.
     """
     if start is not None and not isinstance(start, str):
         return _checked_array(start, (C, data.n_features), "W_init", dtype, smallest=np.nextafter(0, 1))
@@ -28,10 +37,12 @@ def initial_W(
         raise NesiError(f"W_init is {start!r}, but must be an array or one of {', '.join(W_STARTS)}.")
     counts = np.bincount(labels[labels >= 0], minlength=K)
     if start in (None, "auto"):
-        start = "class_means" if C == K and counts.all() else "data"
+        start = "class_means" if C == K and counts.all() else overcomplete_start
     if start == "data":
         mean, deviation = data.moments()
         return _noisy(mean, deviation, C, rng, dtype)
+    if start == "points":
+        return _blended_points(data, C, rng, dtype)
     if not counts.all():
         raise NesiError(
             f"W_init is 'class_means', but class {int(np.argmin(counts))} has no labeled point: "
@@ -66,6 +77,14 @@ def initial_R(start: Any, C: int, K: int, dtype: str) -> np.ndarray:
 def units_of_classes(C: int, K: int) -> list[np.ndarray]:
     """Contiguous, nearly equal blocks of units, one per class."""
     return np.array_split(np.arange(C), K)
+
+
+def _blended_points(data: Observations, C: int, rng: np.random.Generator, dtype: str) -> np.ndarray:
+    chosen = rng.choice(data.n_points, size=C, replace=data.n_points < C)
+    W = data.dense_rows(chosen, dtype)
+    W += data.moments()[0].astype(dtype)
+    W *= 0.5
+    return W
 
 
 def _noisy(mean: np.ndarray, deviation: np.ndarray, rows: int, rng: np.random.Generator, dtype: str) -> np.ndarray:

@@ -66,6 +66,11 @@ class Observations:
         mean = total / len(chosen)
         return mean + 1, np.sqrt(np.maximum(squares / len(chosen) - mean**2, 0))
 
+    def dense_rows(self, indices: np.ndarray, dtype: str) -> np.ndarray:
+        """y of some points (T1.3)."""
+        x = self._normalised_without_background(indices)
+        return np.asarray(x.toarray() if self.sparse else x, dtype=dtype) + np.asarray(1, dtype)
+
     @property
     def log_gamma(self) -> np.ndarray:
         """sum_d log Gamma(y_d + 1) of every point; inputs of zero have y = 1 and contribute nothing."""

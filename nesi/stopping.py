@@ -1,4 +1,4 @@
-"""When to stop: the likelihood criterion of Section 4.3.2."""
+"""When to stop: the likelihood criterion of Section 4.3.2, and convergence."""
 
 from __future__ import annotations
 
@@ -49,3 +49,18 @@ class LikelihoodDrop:
         self._recent.extend(float(value) for value in state["recent"])
         for i, iteration in enumerate(state["iterations"]):
             self._weights.append((int(iteration), {name: state[name][i] for name in ("W", "R")}))
+
+
+def has_converged(history: dict[str, list[float]], tolerance: float, window: int = 10) -> bool:
+    """Whether the log-likelihood has risen by less than `tolerance` per iteration between the last two windows.
+
+    A network with self-labeling goes on while the share of points that it labels still grows.
+    """
+    likelihood, share = history["log_likelihood"], history["self_labeled"]
+    if len(likelihood) < 2 * window:
+        return False
+
+    def rise(values: list[float]) -> float:
+        return float(np.mean(values[-window:]) - np.mean(values[-2 * window : -window])) / window
+
+    return rise(likelihood) < tolerance and rise(share) < 1e-3

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +18,15 @@ import scipy.sparse as sp
 from nesi.engines.backend import check_backend
 from nesi.engines.exact import ExactEngine, Inference, Kind
 from nesi.engines.second_layer import SecondLayer
+from nesi.engines.truncated import TruncatedEngine, TruncationSettings
 from nesi.equations import MINIBATCH_RULES
 from nesi.errors import NesiError, TrainingFailed
 from nesi.initialization import initial_R, initial_W
 from nesi.networks import get_network
 from nesi.observations import Observations, SparseRows
-from nesi.stopping import LikelihoodDrop
+from nesi.stopping import LikelihoodDrop, has_converged
 
+INFERENCES = ("exact", "truncated")
 _INFERENCE_VALUES = 10_000_000  # activities that are in memory at once during inference
 _ROW_BLOCK = 64
 # Activities below this are left out of the cache of greedy training: together they are less than rounding errors.
@@ -50,18 +52,22 @@ class TrainingSettings:
     shuffle: bool = True
     stopping: bool = False  # by the likelihood, Section 4.3.2
     greedy: bool = False  # feedforward networks only: first W, then R on cached activities
+    tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
+    truncated: TruncationSettings = field(default_factory=TruncationSettings)
 
     def __post_init__(self) -> None:
         network = get_network(self.network)
         check_backend(self.backend)
         _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
-        _check_choice("inference", self.inference, ("exact",))
+        _check_choice("inference", self.inference, INFERENCES)
         _check_choice("dtype", self.dtype, ("float32", "float64"))
         _check_number("C (the number of subclasses)", self.C, 1, whole=True)
         _check_number("iterations", self.iterations, 0, whole=True)
         _check_number("epsilon_W", self.epsilon_W, 0)
         _check_number("epsilon_R", self.epsilon_R, 0)
         _check_number("threshold", self.threshold, 0)
+        if self.tolerance is not None:
+            _check_number("tolerance", self.tolerance, 0)
         if self.batch_size is not None:
             _check_number("batch_size", self.batch_size, 1, whole=True)
         if self.greedy and network.recurrent:
@@ -102,15 +108,25 @@ class Trainer:
         self._batch_size = settings.batch_size or self._largest_sensible_batch()
         self._check_stability(n_classes)
         C, K, dtype = settings.C, n_classes, settings.dtype
-        W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype)
+        overcomplete_start = "points" if settings.inference == "truncated" else "data"
+        W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype, overcomplete_start)
         R = initial_R(R_init, C, K, dtype)
         self._kind = Kind(self._network, settings.minibatch_rule, dtype, settings.backend, self._data.sparse)
-        self._engine = ExactEngine(self._kind, W, R, settings.A, settings.threshold)
+        self._engine = self._new_engine(W, R)
         self._second_layer: SecondLayer | None = None
         self._stopping = LikelihoodDrop() if settings.stopping else None
+        self._first_phase_ended: int | None = None
         self.iteration = 0
         self.stopped_at: int | None = None
+        self.converged_at: int | None = None
         self.history: dict[str, list[float]] = {"log_likelihood": [], "self_labeled": [], "seconds": []}
+
+    def _new_engine(self, W: np.ndarray, R: np.ndarray) -> ExactEngine | TruncatedEngine:
+        A, threshold = self.settings.A, self.settings.threshold
+        if self.settings.inference == "exact":
+            return ExactEngine(self._kind, W, R, A, threshold)
+        search = self.settings.truncated
+        return TruncatedEngine(self._kind, W, R, A, threshold, self._data, self._labels, self._rng, search)
 
     # ---- what a driver looks at ------------------------------------------------------------------------------
 
@@ -124,18 +140,28 @@ class Trainer:
 
     @property
     def total_iterations(self) -> int:
+        """At most; training that converges ends earlier."""
         return self.settings.iterations * (2 if self.settings.greedy else 1)
 
     @property
     def finished(self) -> bool:
-        return self.stopped_at is not None or self.iteration >= self.total_iterations
+        if not self.settings.greedy:
+            return self._enough_of_first_phase()
+        return self.phase == "second" and self._second_iterations() >= self.settings.iterations
 
     @property
     def phase(self) -> str:
         """The layers that learn in the next iteration."""
         if not self.settings.greedy:
             return "both"
-        return "first" if self.iteration < self.settings.iterations else "second"
+        return "first" if self._first_phase_ended is None else "second"
+
+    def _enough_of_first_phase(self) -> bool:
+        ended = self.stopped_at is not None or self.converged_at is not None
+        return ended or self.iteration >= self.settings.iterations
+
+    def _second_iterations(self) -> int:
+        return self.iteration - (self._first_phase_ended or 0)
 
     def __iter__(self) -> Iterator[IterationInfo]:
         while not self.finished:
@@ -154,6 +180,7 @@ class Trainer:
             log_likelihood, self_labeled = self._learn_second_layer(batches)
         else:
             log_likelihood, self_labeled = self._learn(batches, learn="WR" if phase == "both" else "W")
+            self._engine.end_iteration()
         self.iteration += 1
         self._check_weights()
         info = IterationInfo(
@@ -161,7 +188,8 @@ class Trainer:
         )
         for name, values in self.history.items():
             values.append(getattr(info, name))
-        self._maybe_stop(info)
+        if phase != "second":
+            self._maybe_stop(info)
         return info
 
     def _learn(self, batches: list[np.ndarray], learn: str) -> tuple[float, int]:
@@ -169,7 +197,7 @@ class Trainer:
         for batch in batches:
             rates_W, rates_R = np.full(len(batch), self._epsilon_W), np.full(len(batch), self._epsilon_R)
             points = self._data.take(batch, self.settings.dtype)
-            step = self._engine.step(points, self._labels[batch], rates_W, rates_R, learn)
+            step = self._engine.step(points, self._labels[batch], rates_W, rates_R, learn, batch)
             log_likelihood += float((step.log_likelihood - self._data.log_gamma[batch]).sum())
             self_labeled += step.self_labeled
         return log_likelihood / self._data.n_points, self_labeled
@@ -185,10 +213,16 @@ class Trainer:
             activities = SparseRows(rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
             rates = np.full(len(batch), self._epsilon_R)
             self_labeled += self._second_layer.step(activities, self._labels[batch], rates)
-        return self.history["log_likelihood"][self.settings.iterations - 1], self_labeled
+        return self.history["log_likelihood"][-1] if self.history["log_likelihood"] else np.nan, self_labeled
 
     def _sparse_activities(self) -> sp.csr_array:
         """T1.4 of all points, without what is negligible."""
+        if isinstance(self._engine, TruncatedEngine):
+            found = self._engine.candidates(np.arange(self._data.n_points))
+            starts = np.arange(self._data.n_points + 1) * found.units.shape[1]
+            return sp.csr_array(
+                (found.s.ravel(), found.units.ravel(), starts), shape=(len(starts) - 1, self.settings.C)
+            )
         parts = []
         for _, inference in infer_in_chunks(self._engine, self._data, None, self.settings):
             s = inference.s
@@ -197,11 +231,15 @@ class Trainer:
         return sp.csr_array(sp.vstack(parts))
 
     def _maybe_stop(self, info: IterationInfo) -> None:
-        if self._stopping is None or info.phase == "second":
-            return
-        if self._stopping.update(self.iteration, info.log_likelihood, {"W": self.W, "R": self.R}):
+        if self._stopping is not None and self._stopping.update(
+            self.iteration, info.log_likelihood, {"W": self.W, "R": self.R}
+        ):
             self.stopped_at, weights = self._stopping.centre()
             self._engine.set_weights(weights["W"], weights["R"])
+        if self.settings.tolerance is not None and has_converged(self.history, self.settings.tolerance):
+            self.converged_at = self.iteration
+        if self.settings.greedy and self._enough_of_first_phase():
+            self._first_phase_ended = self.iteration
 
     def _check_weights(self) -> None:
         W, R = self.W, self.R
@@ -226,7 +264,7 @@ class Trainer:
         return infer(self._inference_engine(), data, self.settings, known)[1]
 
     def _inference_engine(self) -> ExactEngine:
-        if self._second_layer is None:
+        if isinstance(self._engine, ExactEngine) and self._second_layer is None:
             return self._engine
         return ExactEngine(self._kind, self.W, self.R, self.settings.A, self.settings.threshold)
 
@@ -243,7 +281,10 @@ class Trainer:
         fastest = max(self.settings.epsilon_W, self.settings.epsilon_R, 1e-6)
         if self.settings.minibatch_rule == "summed":
             fastest = max(fastest, 0.05 * self._data.n_points * max(self._epsilon_W, self._epsilon_R))
-        return int(np.clip(0.05 * self._data.n_points / fastest, 1, 1000))
+        # The exact engine keeps C activities per point; the truncated one wants every row of W to change at most once
+        # or twice per batch, as going through W costs more than the few candidates of a point.
+        most = 1000 if self.settings.inference == "exact" else max(1000, self.settings.C // 2)
+        return int(np.clip(0.05 * self._data.n_points / fastest, 1, most))
 
     def _check_stability(self, K: int) -> None:
         """The summed rule overshoots if the weights could lose more than all they have in one step."""
@@ -272,17 +313,21 @@ class Trainer:
             "W": self.W,
             "R": self.R,
             "iteration": np.asarray(self.iteration),
-            "stopped_at": np.asarray(-1 if self.stopped_at is None else self.stopped_at),
+            "ends": np.asarray([-1 if end is None else end for end in self._ends()]),
             "random_state": np.frombuffer(json.dumps(self._rng.bit_generator.state).encode(), dtype=np.uint8),
         }
         state |= {f"history.{name}": np.asarray(values, np.float64) for name, values in self.history.items()}
+        state |= {f"search.{name}": value for name, value in self._engine.search_state().items()}
         if self._stopping is not None:
             state |= {f"stopping.{name}": value for name, value in self._stopping.state().items()}
         return state
 
+    def _ends(self) -> tuple[int | None, int | None, int | None]:
+        return self.stopped_at, self.converged_at, self._first_phase_ended
+
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state()`; everything is checked before anything is changed."""
-        expected = {"W", "R", "iteration", "stopped_at", "random_state", *(f"history.{name}" for name in self.history)}
+        expected = {"W", "R", "iteration", "ends", "random_state", *(f"history.{name}" for name in self.history)}
         if missing := expected - set(state):
             raise NesiError(f"The saved state lacks {', '.join(sorted(missing))}: start this run anew.")
         for name, current in (("W", self.W), ("R", self.R)):
@@ -292,15 +337,18 @@ class Trainer:
                     f"{current.dtype}{current.shape}: continue with the settings it was saved with."
                 )
         random_state = _decoded_random_state(state["random_state"], self._rng)
+        self._engine.restore_search(_part(state, "search."))
         self._engine.set_weights(state["W"], state["R"])
         self._second_layer = None
-        self.iteration, stopped = int(state["iteration"]), int(state["stopped_at"])
-        self.stopped_at = stopped if stopped >= 0 else None
+        self.iteration = int(state["iteration"])
+        self.stopped_at, self.converged_at, self._first_phase_ended = (
+            None if end < 0 else int(end) for end in state["ends"]
+        )
         self._rng.bit_generator.state = random_state
         self.history = {name: state[f"history.{name}"].tolist() for name in self.history}
         if self._stopping is not None:
             self._stopping = LikelihoodDrop()
-            self._stopping.restore({name[9:]: value for name, value in state.items() if name.startswith("stopping.")})
+            self._stopping.restore(_part(state, "stopping."))
 
 
 # ---- helpers ---------------------------------------------------------------------------------------------------------
@@ -329,6 +377,10 @@ def infer_in_chunks(
         filled = np.resize(chunk, -(-len(chunk) // _ROW_BLOCK) * _ROW_BLOCK)
         inference = engine.infer(data.take(filled, settings.dtype), known[filled])
         yield chunk, Inference(*(part[: len(chunk)] for part in inference))
+
+
+def _part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
 def _checked_labels(labels: Any, n_points: int, n_classes: int) -> np.ndarray:

@@ -225,7 +225,7 @@ def _training_step(kind: Kind, learn: str) -> CompiledFunction:
 
 
 def log_prior_table(R: Expression, dtype: str) -> Expression:
-    """log R_kc in row k, and in the last row log mean_k R_kc: the top-down term of T1.5 for every label and for none."""
+    """The top-down term of T1.5 for every label: log R_kc in row k; and for none: log mean_k R_kc in the last row."""
     return pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(dtype)
 
 

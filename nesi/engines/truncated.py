@@ -142,7 +142,7 @@ class TruncatedEngine:
     def _exact(self) -> ExactEngine:
         return ExactEngine(self._kind, self.W, self.R, float(self._A), float(self._threshold))
 
-    # ---- candidates ----------------------------------------------------------------------------------------------------
+    # ---- candidates --------------------------------------------------------------------------------------------
 
     def _current_units(self) -> np.ndarray:
         """One exact pass finds the first candidates: without it the search would start from nowhere."""
@@ -176,7 +176,7 @@ class TruncatedEngine:
         self._neighbours = np.array(state["neighbours"], dtype=np.int32)
 
 
-# ---- graphs --------------------------------------------------------------------------------------------------------------
+# ---- graphs ------------------------------------------------------------------------------------------------
 
 
 class _Graph:
@@ -185,7 +185,11 @@ class _Graph:
         self.state = {name: state_variable(name, 2, kind.dtype) for name in ("W", "log_W", "R")}
         self.state |= {name: state_variable(name, 1, "float64") for name in ("W_sum", "log_W_sum")}
         self.labels, self.A = pt.lvector("labels"), pt.dscalar("A")
-        self.units, self.neighbours, self.strangers = pt.imatrix("units"), pt.imatrix("neighbours"), pt.imatrix("strangers")
+        self.units, self.neighbours, self.strangers = (
+            pt.imatrix("units"),
+            pt.imatrix("neighbours"),
+            pt.imatrix("strangers"),
+        )
         self.starts = pt.lvector("starts")
         if kind.sparse:
             self.points = [pt.vector("x", dtype=kind.dtype), pt.lvector("columns"), pt.lvector("row_starts")]

@@ -99,7 +99,9 @@ class Search(Op):
             shift = np.zeros(size) if self.recurrent else prior[best]
             joint = values + shift - W_sum[best]
             with np.errstate(invalid="ignore", divide="ignore"):
-                bound[n] = joint.max() + np.log(np.exp(joint - joint.max()).sum()) - (np.log(K) if labels[n] >= 0 else 0)
+                bound[n] = (
+                    joint.max() + np.log(np.exp(joint - joint.max()).sum()) - (np.log(K) if labels[n] >= 0 else 0)
+                )
         for storage, value in zip(output_storage, (chosen, s, bound), strict=True):
             storage[0] = value
 
@@ -175,7 +177,7 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
     return search
 
 
-# ---- T1.7 for the active units -------------------------------------------------------------------------------------
+# ---- T1.7 for the active units -----------------------------------------------------------------------------
 
 
 class UpdateActiveRows(Op):
@@ -201,7 +203,9 @@ class UpdateActiveRows(Op):
             else:
                 after = np.append(np.cumprod((1 - steps)[::-1])[::-1][1:], 1)
                 gains, decay = steps * after, np.prod(1 - steps)
-            W[c] = decay * W[c] + sum(gain * _dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True))
+            W[c] = decay * W[c] + sum(
+                gain * _dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True)
+            )
             log_W[c] = np.log(W[c])
             W_sum[c], log_W_sum[c] = W[c].sum(dtype=np.float64), log_W[c].sum(dtype=np.float64)
         for storage, value in zip(output_storage, (W, log_W, W_sum, log_W_sum), strict=True):
@@ -303,7 +307,7 @@ def _update_kernel(sequential: bool, add_rows: Callable[..., Any]) -> Callable[.
     return update
 
 
-# ---- who is whose neighbour ------------------------------------------------------------------------------------------
+# ---- who is whose neighbour --------------------------------------------------------------------------------
 
 
 class Neighbours(Op):
@@ -370,7 +374,7 @@ def _neighbours_kernel(neighbours, units):  # type: ignore[no-untyped-def]
     return neighbours
 
 
-# ---- the exact start ---------------------------------------------------------------------------------------------------
+# ---- the exact start ---------------------------------------------------------------------------------------
 
 
 class BestUnits(Op):
@@ -419,14 +423,14 @@ _ADD_ROWS = {False: _add_dense_rows, True: _add_sparse_rows}
 _BEST_UNITS = {recurrent: _best_units_kernel(recurrent) for recurrent in (False, True)}
 register_kernel(
     Search, lambda op: _search_kernel(op.recurrent, _DRIVES[op.sparse], op.leaders), *_DRIVES.values(), _search_kernel
-)  # type: ignore[attr-defined]
+)
 register_kernel(
     UpdateActiveRows,
-    lambda op: _update_kernel(op.rule == "sequential", _ADD_ROWS[op.sparse]),  # type: ignore[attr-defined]
+    lambda op: _update_kernel(op.rule == "sequential", _ADD_ROWS[op.sparse]),
     *_ADD_ROWS.values(),
     _points_of_units,
     log_and_sum,
     _update_kernel,
 )
 register_kernel(Neighbours, lambda op: _neighbours_kernel, _neighbours_kernel)
-register_kernel(BestUnits, lambda op: _BEST_UNITS[op.recurrent], _best_units_kernel)  # type: ignore[attr-defined]
+register_kernel(BestUnits, lambda op: _BEST_UNITS[op.recurrent], _best_units_kernel)
