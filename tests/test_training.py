@@ -1,0 +1,302 @@
+"""Initialisation, learning rates, mini-batches, history, and what stops a training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy_twin import Twin, learning_rates, normalised
+
+from nesi import NeSiClassifier
+from nesi.errors import NesiError, TrainingFailed
+from nesi.initialization import initial_R, initial_W, units_of_classes
+from nesi.observations import Observations
+from nesi.stopping import LikelihoodDrop
+from nesi.training import Trainer, TrainingSettings
+
+NETWORKS = ["ff", "r", "ff+", "r+"]
+
+
+def make_data(N=60, D=10, K=3, seed=0, share_labeled=0.5):
+    """Points of K classes that differ in which inputs are large."""
+    rng = np.random.default_rng(seed)
+    classes = np.arange(N) % K
+    profiles = 1 + 9 * rng.random((K, D)) ** 3
+    X = rng.poisson(profiles[classes]) + 0.1
+    labels = np.where(rng.random(N) < share_labeled, classes, -1)
+    labels[:K] = np.arange(K)
+    return X, labels
+
+
+def make_trainer(X, labels, K=3, seed=0, **settings):
+    A = X.shape[1] + 20.0
+    defaults = {"network": "ff", "C": 6, "A": A, "iterations": 4}
+    W_init, R_init = settings.pop("W_init", None), settings.pop("R_init", None)
+    return Trainer(TrainingSettings(**(defaults | settings)), X, labels, K, np.random.default_rng(seed), W_init, R_init)
+
+
+# ---- initialisation (Appendix B.2) -------------------------------------------------------------------------
+
+
+def test_start_of_W_is_mean_plus_uniform_noise_up_to_two_deviations():
+    X, labels = make_data()
+    A, C = 30.0, 4000
+    y = np.array([normalised(x, A) for x in X])
+    mean, deviation = y.mean(axis=0), y.std(axis=0)
+    W = initial_W(None, Observations(X, A), labels, C, 3, np.random.default_rng(1), "float64")
+    share = (W - mean) / (2 * deviation)
+    assert share.min() >= -1e-12
+    assert share.max() <= 1 + 1e-12
+    standard_error = 2 * deviation / np.sqrt(12 * C)
+    assert (np.abs(W.mean(axis=0) - mean - deviation) < 5 * standard_error).all()
+    np.testing.assert_allclose(W.std(axis=0), 2 * deviation / np.sqrt(12), rtol=0.05)
+
+
+def test_start_of_W_uses_the_labeled_points_of_each_class_in_the_complete_setting():
+    X, labels = make_data()
+    y = np.array([normalised(x, 30.0) for x in X])
+    W = initial_W("auto", Observations(X, 30.0), labels, 3, 3, np.random.default_rng(1), "float64")
+    for k in range(3):
+        points = y[labels == k]
+        assert (W[k] >= points.mean(axis=0) - 1e-12).all()
+        assert (W[k] <= points.mean(axis=0) + 2 * points.std(axis=0) + 1e-12).all()
+
+
+def test_one_label_per_class_makes_that_point_the_start():
+    X, _ = make_data()
+    labels = np.full(len(X), -1)
+    labels[[4, 9, 2]] = [0, 1, 2]
+    W = initial_W("class_means", Observations(X, 30.0), labels, 3, 3, np.random.default_rng(1), "float64")
+    np.testing.assert_allclose(W, [normalised(X[n], 30.0) for n in (4, 9, 2)], rtol=1e-6)
+
+
+def test_start_of_W_ignores_labels_if_a_class_has_none():
+    X, labels = make_data()
+    labels[labels == 2] = -1
+    observations = Observations(X, 30.0)
+    auto, plain = (
+        initial_W(how, observations, labels, 3, 3, np.random.default_rng(1), "float64") for how in ("auto", "data")
+    )
+    np.testing.assert_array_equal(auto, plain)
+    with pytest.raises(NesiError, match="class 2 has no labeled point"):
+        initial_W("class_means", observations, labels, 3, 3, np.random.default_rng(1), "float64")
+
+
+def test_start_of_R_is_uniform_or_delta():
+    np.testing.assert_array_equal(initial_R(None, 8, 3, "float64"), np.full((3, 8), 1 / 8))
+    np.testing.assert_array_equal(initial_R("delta", 4, 4, "float64"), np.eye(4))
+    blocks = initial_R("delta", 8, 3, "float64")
+    np.testing.assert_allclose(blocks.sum(axis=1), 1)
+    assert [len(units) for units in units_of_classes(8, 3)] == [3, 3, 2]
+    assert ((blocks > 0).sum(axis=0) == 1).all()
+
+
+def test_start_can_be_given_as_arrays_that_are_checked():
+    X, labels = make_data()
+    W, R = np.full((6, 10), 2.0), np.full((3, 6), 1 / 6)
+    trainer = make_trainer(X, labels, W_init=W, R_init=R, dtype="float64")
+    np.testing.assert_array_equal(trainer.W, W)
+    np.testing.assert_array_equal(trainer.R, R)
+    with pytest.raises(NesiError, match=r"W_init has the shape \(6, 9\)"):
+        make_trainer(X, labels, W_init=W[:, 1:])
+    with pytest.raises(NesiError, match="W_init contains values that are not finite and positive"):
+        make_trainer(X, labels, W_init=W * 0)
+    with pytest.raises(NesiError, match="R_init contains values that are not finite and non-negative"):
+        make_trainer(X, labels, R_init=-R)
+    with pytest.raises(NesiError, match="R_init is 'even'"):
+        make_trainer(X, labels, R_init="even")
+
+
+# ---- learning rates ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_learning_rates_are_scaled_by_points_labels_and_units(network):
+    X, labels = make_data()
+    trainer = make_trainer(X, labels, network=network, epsilon_W=0.3, epsilon_R=0.7)
+    L = int((labels >= 0).sum())
+    assert not (labels >= 0).all()
+    expected = learning_rates(network, len(X), L, 6, 3, 0.3, 0.7)
+    assert (trainer._epsilon_W, trainer._epsilon_R) == pytest.approx(expected)
+
+
+def test_learning_rates_are_at_most_one():
+    X, labels = make_data()
+    trainer = make_trainer(X, labels, epsilon_W=50.0, epsilon_R=50.0)
+    assert (trainer._epsilon_W, trainer._epsilon_R) == (1, 1)
+
+
+# ---- passes over the data ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_weights_after_every_batch_are_those_computed_by_hand(network):
+    """shuffle=False, minibatch_rule="summed": the paper's formulas, number for number, the last batch smaller."""
+    X, labels = make_data(N=23)
+    seen = []
+    settings = {"network": network, "minibatch_rule": "summed", "dtype": "float64", "shuffle": False, "batch_size": 5}
+    trainer = make_trainer(X, labels, **settings, epsilon_W=0.6, epsilon_R=0.6, threshold=0.2, iterations=3)
+    start_W, start_R = trainer.W.copy(), trainer.R.copy()
+    step = trainer._engine.step
+
+    def watched(*arguments, **options):
+        info = step(*arguments, **options)
+        seen.append((trainer.W.copy(), trainer.R.copy()))
+        return info
+
+    trainer._engine.step = watched
+    for _ in trainer:
+        pass
+    rates = learning_rates(network, len(X), int((labels >= 0).sum()), 6, 3, 0.6, 0.6)
+    by_hand = Twin(network, start_W, start_R, 30.0, 0.2, "summed").train(X, labels, *rates, batch_size=5, iterations=3)
+    assert len(seen) == len(by_hand) == 15
+    for (W, R), (W_by_hand, R_by_hand) in zip(seen, by_hand, strict=True):
+        np.testing.assert_allclose(W, W_by_hand, rtol=1e-10)
+        np.testing.assert_allclose(R, R_by_hand, rtol=1e-10)
+    model = NeSiClassifier(
+        6, 30.0, network, 0.6, 0.6, 0.2, 3, 5, "summed", dtype="float64", shuffle=False, W_init=start_W, R_init=start_R
+    ).fit(X, labels)
+    np.testing.assert_allclose(model.W_, by_hand[-1][0], rtol=1e-10)
+    np.testing.assert_allclose(model.R_, by_hand[-1][1], rtol=1e-10)
+    if "+" in network:
+        assert model.self_labeled_.max() > 0, "without self-labels this case would not show them"
+
+
+def test_every_pass_shows_every_point_once_in_a_new_order():
+    X, labels = make_data()
+    X[:, 0] = np.arange(len(X)) + 1  # a name for every point
+    orders = []
+
+    def names_of(trainer):
+        names = []
+        step = trainer._engine.step
+
+        def watched(points, *rest, **options):
+            names.append(points[:, 0].copy())
+            return step(points, *rest, **options)
+
+        trainer._engine.step = watched
+        for _ in range(2):
+            names.clear()
+            trainer.run_iteration()
+            orders.append(np.concatenate(names).astype(int))
+
+    names_of(make_trainer(X, labels, shuffle=True, batch_size=7))
+    assert all(sorted(order) == list(range(1, 61)) for order in orders)
+    assert (orders[0] != orders[1]).any()
+    orders.clear()
+    names_of(make_trainer(X, labels, shuffle=False, batch_size=7))
+    assert all(list(order) == list(range(1, 61)) for order in orders)
+
+
+def test_history_holds_one_value_per_pass_and_the_likelihood_of_the_twin():
+    X, labels = make_data()
+    settings = {"network": "r+", "batch_size": 60, "dtype": "float64", "minibatch_rule": "summed"}
+    trainer = make_trainer(X, labels, **settings, epsilon_W=0.1, epsilon_R=0.1)
+    W, R = trainer.W.copy(), trainer.R.copy()
+    infos = list(trainer)
+    assert [info.iteration for info in infos] == [1, 2, 3, 4]
+    assert {name: len(values) for name, values in trainer.history.items()} == {
+        "log_likelihood": 4,
+        "self_labeled": 4,
+        "seconds": 4,
+    }
+    at_the_start = Twin("r+", W, R, 30.0).log_likelihood(X, labels).mean()
+    assert trainer.history["log_likelihood"][0] == pytest.approx(at_the_start, rel=1e-10)
+    assert all(seconds > 0 for seconds in trainer.history["seconds"])
+    assert trainer.log_likelihood(X, labels) == pytest.approx(
+        Twin("r+", trainer.W, trainer.R, 30.0).log_likelihood(X, labels), rel=1e-10
+    )
+
+
+@pytest.mark.parametrize("poison", [np.nan, -1.0, np.inf])
+def test_useless_weights_end_the_training_with_an_explanation(poison):
+    X, labels = make_data()
+    trainer = make_trainer(X, labels)
+    step = trainer._engine.step
+
+    def poisoned(*arguments, **options):
+        info = step(*arguments, **options)
+        trainer.W[1, 2] = poison
+        return info
+
+    trainer._engine.step = poisoned
+    with pytest.raises(TrainingFailed, match="no longer finite and non-negative"):
+        trainer.run_iteration()
+    assert trainer.history["log_likelihood"] == [], "a failed iteration is no result"
+
+
+# ---- the stopping criterion (Section 4.3.2) --------------------------------------------------------------------
+
+
+def first_stop(curve, width=20):
+    """The criterion once more, from the text: the iteration that shows the drop, and the centre of its window."""
+    best = -np.inf
+    for last in range(width, len(curve) + 1):
+        window = np.array(curve[last - width : last])
+        if window.mean() > best:
+            best = window.mean()
+        elif window.mean() < best - window.std():
+            return last, last - width // 2
+    return None
+
+
+def run_criterion(curve):
+    criterion = LikelihoodDrop()
+    for iteration, value in enumerate(curve, start=1):
+        weights = {"W": np.full((2, 2), iteration), "R": np.full((1, 2), -iteration)}
+        if criterion.update(iteration, value, weights):
+            return iteration, *criterion.centre()
+    return None
+
+
+def test_criterion_stops_when_the_moving_average_has_dropped_and_returns_the_centre_of_the_window():
+    rng = np.random.default_rng(0)
+    curve = np.concatenate([np.linspace(-840, -833, 60), np.linspace(-833, -836, 120)]) + rng.normal(0, 0.05, 180)
+    detected, centre, weights = run_criterion(curve)
+    assert (detected, centre) == first_stop(curve)
+    assert detected - centre == 10
+    assert 60 < centre < 100
+    assert weights["W"][0, 0] == centre
+    assert weights["R"][0, 0] == -centre
+
+
+def test_criterion_lets_a_rising_or_level_likelihood_pass():
+    assert run_criterion(np.linspace(-840, -833, 200)) is None
+    assert run_criterion(np.full(200, -833.0)) is None
+    assert run_criterion(np.random.default_rng(1).normal(-833, 1, 200)) is None
+
+
+def test_criterion_needs_a_full_window():
+    assert run_criterion(-np.arange(19.0)) is None
+
+
+def test_training_that_was_stopped_returns_the_weights_of_the_centre():
+    X, labels = make_data(N=30)
+    fall = [*np.linspace(-50, -40, 25), *np.linspace(-40, -60, 60)]
+    trainer = make_trainer(X, labels, stopping=True, iterations=85)
+    learn, kept = trainer._learn, []
+
+    def learned(*arguments, **options):
+        result = learn(*arguments, **options)
+        kept.append(trainer.W.copy())
+        return fall[len(kept) - 1], result[1]
+
+    trainer._learn = learned
+    for _ in trainer:
+        pass
+    detected, centre = first_stop(fall)
+    assert trainer.iteration == detected
+    assert trainer.stopped_at == centre
+    np.testing.assert_array_equal(trainer.W, kept[centre - 1])
+
+
+def test_greedy_training_that_was_stopped_still_trains_the_second_layer():
+    X, labels = make_data(N=30)
+    fall = iter([*np.linspace(-50, -40, 25), *np.linspace(-40, -60, 60)])
+    trainer = make_trainer(X, labels, stopping=True, greedy=True, iterations=60)
+    learn = trainer._learn
+    trainer._learn = lambda *arguments, **options: (next(fall), learn(*arguments, **options)[1])
+    for _ in trainer:
+        pass
+    assert trainer.stopped_at is not None
+    assert (np.abs(trainer.R - 1 / 6) > 0.01).any(), "R is still as it started"
