@@ -1,0 +1,144 @@
+"""What a user can mend is said in one sentence that names what was given and what would do."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from test_estimator import make_model
+from test_training import make_data
+
+from nesi import NeSiClassifier
+from nesi.errors import NesiError
+
+
+def spoiled(value, layout):
+    X, labels = make_data()
+    X[4, 2] = value
+    return layout(X), labels
+
+
+def assert_says(message, *words):
+    for word in words:
+        assert word in message, message
+    assert "\n" not in message
+    assert message.endswith(".")
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    ("value", "words"), [(-1.5, ("Negative", "-1.5")), (np.nan, ("NaN",)), (np.inf, ("infinity",))]
+)
+def test_negative_or_non_finite_data_is_refused(layout, value, words):
+    X, labels = spoiled(value, layout)
+    with pytest.raises(ValueError, match=words[0]) as caught:
+        make_model().fit(X, labels)
+    assert_says(str(caught.value), *words)
+    fitted = make_model().fit(*make_data())
+    with pytest.raises(ValueError, match=words[0]):
+        fitted.predict(X)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_a_row_of_zeros_is_refused_by_its_number(layout):
+    X, labels = make_data()
+    X[7] = 0
+    with pytest.raises(NesiError, match="Row 7") as caught:
+        make_model().fit(layout(X), labels)
+    assert_says(str(caught.value), "all zero", "can't be normalised", "remove")
+
+
+@pytest.mark.parametrize("A", [10, 9.5, -3, np.nan])
+def test_a_normalization_not_above_the_number_of_inputs_is_refused(A):
+    X, labels = make_data()
+    with pytest.raises(NesiError, match="normalization A is") as caught:
+        make_model(normalization=A).fit(X, labels)
+    assert_says(str(caught.value), "D = 10")
+    suggested = float(re.search(r"try A = ([\d.]+\d)", str(caught.value)).group(1))
+    make_model(normalization=suggested, max_iter=1).fit(X, labels)
+
+
+def test_another_number_of_features_is_refused():
+    X, labels = make_data()
+    model = make_model().fit(X, labels)
+    for use in (model.predict, model.predict_proba, model.transform, model.score_samples, model.partial_fit):
+        with pytest.raises(ValueError, match="X has 9 features, but NeSiClassifier is expecting 10"):
+            use(X[:, :9])
+
+
+def test_labels_outside_the_known_classes_are_refused():
+    X, labels = make_data()
+    model = make_model().partial_fit(X, labels)
+    with pytest.raises(NesiError, match=r"A label is .*5.*, but the known classes are 0, 1, 2"):
+        model.partial_fit(X, np.where(labels == 2, 5, labels))
+    with pytest.raises(NesiError, match="known classes are 0, 1"):
+        make_model().partial_fit(X, labels, classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "known"),
+    [
+        ("network", "ff++", "ff, r, ff+, r+"),
+        ("backend", "theano", "numba, c, jax"),
+        ("minibatch_rule", "mean", "summed, sequential"),
+        ("inference", "sampled", "exact"),
+        ("dtype", "float16", "float32, float64"),
+    ],
+)
+def test_an_unknown_choice_is_refused_with_the_known_ones(setting, value, known):
+    X, labels = make_data()
+    with pytest.raises(NesiError, match=re.escape(f"{setting} is '{value}'")) as caught:
+        make_model(**{setting: value}).fit(X, labels)
+    assert_says(str(caught.value), "must be one of", known)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("n_subclasses", 0),
+        ("n_subclasses", 2.5),
+        ("max_iter", -1),
+        ("epsilon_w", -0.1),
+        ("epsilon_r", np.nan),
+        ("threshold", np.inf),
+        ("batch_size", 0),
+    ],
+)
+def test_a_number_out_of_range_is_refused(setting, value):
+    X, labels = make_data()
+    with pytest.raises(NesiError, match=r"but must be a (whole )?number of at least") as caught:
+        make_model(**{setting: value}).fit(X, labels)
+    assert_says(str(caught.value), repr(value))
+
+
+@pytest.mark.parametrize(("setting", "network"), [("epsilon_w", "ff"), ("epsilon_r", "ff"), ("epsilon_r", "r+")])
+def test_an_unstable_learning_rate_is_refused_and_the_suggested_one_works(setting, network):
+    X, labels = make_data()
+    settings = {"network": network, "minibatch_rule": "summed", "batch_size": 20, "max_iter": 5, "dtype": "float64"}
+    rates = {"epsilon_w": 0.1, "epsilon_r": 0.1, setting: 5.0}
+    with pytest.raises(NesiError, match="unstable") as caught:
+        make_model(**settings, **rates).fit(X, labels)
+    name = setting[:-1] + setting[-1].upper()
+    assert_says(str(caught.value), f"{name} = 5", "batches of 20", "minibatch_rule='sequential'")
+    message = str(caught.value)
+    rate = float(re.search(rf"use {name} <= ([\d.e-]*\d)", message).group(1))
+    size = int(re.search(r"batch_size <= (\d+)", message).group(1))
+    remedies = [{setting: rate}, {"batch_size": size}, {"minibatch_rule": "sequential"}]
+    for remedy in remedies:
+        model = make_model(**(settings | rates | remedy)).fit(X, labels)
+        assert (model.W_ > 0).all()
+        assert (model.R_ >= 0).all()
+
+
+def test_greedy_training_is_refused_for_recurrent_networks():
+    with pytest.raises(NesiError, match="Greedy training is for ff and ff"):
+        make_model(network="r", greedy=True).fit(*make_data())
+
+
+def test_an_estimator_that_was_not_fitted_says_so():
+    with pytest.raises(ValueError, match="not fitted yet"):
+        NeSiClassifier().predict(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="not fitted yet"):
+        NeSiClassifier().sample()

@@ -1,0 +1,66 @@
+"""scikit-learn's own test suite for estimators, for every network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from nesi import NeSiClassifier
+
+_ZERO_ROWS = "the data of this check has rows of zeros, which can't be normalised (T1.3)"
+EXPECTED_FAILURES = {
+    "check_classifiers_classes": "-1 means unlabeled here, so it can't be the name of a class",
+    "check_estimators_dtypes": _ZERO_ROWS,
+    "check_estimator_sparse_tag": _ZERO_ROWS,
+    "check_estimator_sparse_array": _ZERO_ROWS,
+    "check_estimator_sparse_matrix": _ZERO_ROWS,
+}
+NETWORKS = ["ff", "r", "ff+", "r+"]
+
+
+@parametrize_with_checks(
+    [NeSiClassifier(network=network, max_iter=10) for network in NETWORKS],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_scikit_learn_finds_nothing_wrong(estimator, check):
+    check(estimator)
+
+
+# What the checks above could not see: the same without rows of zeros.
+
+
+def data_of_the_checks():
+    """As check_estimator_sparse_container makes it, with something in every row."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(40, 3))
+    X[X < 0.6] = 0
+    X[X.sum(axis=1) == 0, 0] = 1
+    return X, (4 * rng.uniform(size=40)).astype(int)
+
+
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_array])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_sparse_containers_without_zero_rows_work(network, container):
+    X, y = data_of_the_checks()
+    model = NeSiClassifier(network=network, max_iter=2, random_state=0).fit(container(X), y)
+    dense = NeSiClassifier(network=network, max_iter=2, random_state=0).fit(X, y)
+    assert model.predict(container(X)).shape == (40,)
+    np.testing.assert_allclose(model.predict_proba(container(X)), dense.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_data_of_any_real_type_without_zero_rows_works(network, dtype):
+    X, y = data_of_the_checks()
+    X = (10 * X).round().astype(dtype)
+    model = NeSiClassifier(network=network, max_iter=2, random_state=0).fit(X, y)
+    same = NeSiClassifier(network=network, max_iter=2, random_state=0).fit(X.astype("float64"), y)
+    np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X.astype("float64")), atol=1e-5)
+
+
+def test_negative_one_as_a_class_is_taken_for_unlabeled():
+    X, y = data_of_the_checks()
+    model = NeSiClassifier(max_iter=1).fit(X, np.where(y > 1, 1, -1))
+    np.testing.assert_array_equal(model.classes_, [1])
