@@ -1,0 +1,49 @@
+"""One run: interrupted and continued, it ends with the same weights as in one go, whatever the network and engine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import SMALL
+
+from nesi.config import validated
+from nesi.experiment import all_tasks, load_dataset, run_data
+from nesi.runs import Progress, RunInterrupted, RunResult, train_run
+
+
+def execute(task: Any, data: Any, stop_after: int | None = None) -> RunResult:
+    """Train, and be asked to stop after some iterations of this sitting."""
+    seen: list[Progress] = []
+
+    def report(progress: Progress) -> None:
+        if not progress.resumed:
+            seen.append(progress)
+
+    return train_run(task, data, report, lambda: stop_after is not None and len(seen) >= stop_after)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"networks": ["ff"]},
+        {"networks": ["r"], "stopping": True, "iterations": 60},
+        {"networks": ["ff+"], "greedy": True},
+        {"networks": ["r+"], "minibatch_rule": "summed", "batch_size": 5},
+        {"networks": ["r+"], "dtype": "float64"},
+        {"networks": ["ff"], "inference": "truncated", "truncated": {"active": 5, "neighbours": 4}},
+        {"networks": ["r+"], "inference": "truncated", "truncated": {"active": 5, "neighbours": 4}},
+    ],
+    ids=lambda changes: "-".join(str(value) for value in changes.values() if not isinstance(value, dict)),
+)
+def test_a_continued_run_ends_with_the_same_weights(changes: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    parameters = validated({**SMALL, **changes, "runs": 1, "threads": 1}, "SMALL")
+    data = run_data(parameters, load_dataset(parameters, None))
+    (task,) = all_tasks(parameters, data, tmp_path)
+    whole = execute(task, data)
+    for _ in range(2):
+        with pytest.raises(RunInterrupted):
+            execute(task, data, stop_after=7)
+    continued = execute(task, data)
+    assert {**continued.record, "seconds": 0} == {**whole.record, "seconds": 0}
+    assert len(continued.details["log_likelihood"]) == len(whole.details["log_likelihood"])
