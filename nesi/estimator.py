@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from tqdm import tqdm
 
 from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.truncated import TruncationSettings
 from nesi.errors import NesiError
 from nesi.networks import get_network
 from nesi.observations import Observations, suggested_normalization
@@ -34,12 +36,14 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     max_iter : passes over the data.
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
-    inference : "exact".
+    inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
+    truncated : how many units truncated inference looks at, e.g. {"active": 10, "neighbours": 8}.
     backend : "numba", "c" or "jax".
     dtype : "float32" or "float64".
     shuffle : present the points in a new random order in every pass.
     stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
     greedy : train feedforward networks layer by layer.
+    tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
     W_init, R_init : arrays, or "auto", "data", "class_means" for W, and "uniform", "delta" for R.
     random_state : int, numpy Generator or RandomState, or None.
     verbose : 1 shows progress.
@@ -50,7 +54,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     ----------
     W_, R_ : the learned weights (C x D and K x C); row c of W_ is what unit c has learned to expect.
     classes_ : class names, sorted; only -1 if there was no label at all.
-    n_iter_ : passes over the data; stopped_ : whether the stopping criterion ended training.
+    n_iter_ : passes over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
     log_likelihood_ : mean log-likelihood per point in every pass.
     self_labeled_ : share of points that the network labeled itself in every pass.
     normalization_, n_subclasses_ : A and C as used.
@@ -73,6 +77,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         shuffle: bool = True,
         stopping: bool = False,
         greedy: bool = False,
+        tol: float | None = None,
+        truncated: dict[str, int] | None = None,
         W_init: Any = None,
         R_init: Any = None,
         random_state: Any = None,
@@ -93,6 +99,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.shuffle = shuffle
         self.stopping = stopping
         self.greedy = greedy
+        self.tol = tol
+        self.truncated = truncated
         self.W_init = W_init
         self.R_init = R_init
         self.random_state = random_state
@@ -130,7 +138,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         labels = _class_indices(names, labeled, self.classes_)
         self.seen_ = (self.seen_[0] + len(labels), self.seen_[1] + int(labeled.sum()))
         W, R = (self.W_init, self.R_init) if first else (self.W_, self.R_)
-        settings = self._settings(X, iterations=1, greedy=False, stopping=False)
+        settings = self._settings(X, iterations=1, greedy=False, stopping=False, tolerance=None)
         trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_)
         trainer.run_iteration()
         return self._keep(trainer)
@@ -158,6 +166,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             "shuffle": self.shuffle,
             "stopping": self.stopping,
             "greedy": self.greedy,
+            "tolerance": self.tol,
+            "truncated": _truncation_settings(self.truncated),
         }
         return TrainingSettings(**(settings | changes))
 
@@ -165,6 +175,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.W_, self.R_ = trainer.W, trainer.R
         self.n_iter_ = trainer.iteration if trainer.stopped_at is None else trainer.stopped_at
         self.stopped_ = trainer.stopped_at is not None
+        self.converged_ = trainer.converged_at is not None
         self.log_likelihood_ = np.array(trainer.history["log_likelihood"])
         self.self_labeled_ = np.array(trainer.history["self_labeled"])
         return self
@@ -206,6 +217,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X, reset=False)
         data = Observations(X, self.normalization_)
         kind = Kind(get_network(self.network), self.minibatch_rule, self.dtype, self.backend, data.sparse)
+        # Inference on new points is exact, however the weights were learned.
         settings = TrainingSettings(network=self.network, C=len(self.W_), A=self.normalization_, dtype=self.dtype)
         return ExactEngine(kind, self.W_, self.R_, self.normalization_, self.threshold), data, settings
 
@@ -235,6 +247,13 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         # T1.3 keeps the direction of a point and discards its length, and with it classes that differ in nothing else.
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _truncation_settings(given: dict[str, int] | None) -> TruncationSettings:
+    known = [field.name for field in fields(TruncationSettings)]
+    if unknown := set(given or {}) - set(known):
+        raise NesiError(f"truncated has the key {min(unknown)!r}, but knows only {', '.join(known)}.")
+    return TruncationSettings(**(given or {}))
 
 
 def _split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:

@@ -51,10 +51,7 @@ class ExactEngine:
     def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
         W = np.array(W, dtype=self._kind.dtype, order="C")  # a copy: training writes over it
         R = np.array(R, dtype=self._kind.dtype, order="C")
-        log_W = np.log(W)
-        self._state: State = {"W": W, "log_W": log_W, "R": R, "W_sum": W.sum(axis=1, dtype="float64")}
-        if self._kind.sparse:
-            self._state["log_W_sum"] = log_W.sum(axis=1, dtype="float64")
+        self._state: State = {"W": W, "R": R} | derived_from_W(W)
 
     @property
     def W(self) -> np.ndarray:
@@ -85,7 +82,8 @@ class ExactEngine:
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
 
     def end_iteration(self) -> None:
-        """All points have been seen once more; the exact engine keeps nothing about them."""
+        """What follows from W is computed anew, so that a training that starts again from W goes on bit for bit."""
+        self._state |= derived_from_W(self.W)
 
     def search_state(self) -> dict[str, np.ndarray]:
         return {}
@@ -116,6 +114,16 @@ class ExactEngine:
             points = [np.pad(points[0], ((0, missing), (0, 0)), constant_values=1)]
         labels = np.pad(labels, (0, missing), constant_values=-1)
         return [*points, labels, np.pad(epsilon_W, (0, missing)), np.pad(epsilon_R, (0, missing))]
+
+
+def derived_from_W(W: np.ndarray) -> State:
+    """log W and the row sums, which the compiled steps keep up to date for the rows that they change."""
+    log_W = np.log(W)
+    return {
+        "log_W": log_W,
+        "W_sum": W.sum(axis=1, dtype="float64"),
+        "log_W_sum": log_W.sum(axis=1, dtype="float64"),
+    }
 
 
 def _without_learning(kind: Kind) -> Kind:

@@ -18,7 +18,16 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import sparse_kernels, truncated_kernels
 from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
-from nesi.engines.exact import ExactEngine, Inference, Kind, StepInfo, as_arrays, log_prior_table, taught_classes
+from nesi.engines.exact import (
+    ExactEngine,
+    Inference,
+    Kind,
+    StepInfo,
+    as_arrays,
+    derived_from_W,
+    log_prior_table,
+    taught_classes,
+)
 from nesi.errors import NesiError
 from nesi.observations import Observations, Points
 
@@ -78,15 +87,9 @@ class TruncatedEngine:
         self.set_weights(W, R)
 
     def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
-        W = np.array(W, dtype=self._kind.dtype, order="C")
-        log_W = np.log(W)
-        self._state: State = {
-            "W": W,
-            "log_W": log_W,
-            "W_sum": W.sum(axis=1, dtype="float64"),
-            "log_W_sum": log_W.sum(axis=1, dtype="float64"),
-            "R": np.array(R, dtype=self._kind.dtype, order="C"),
-        }
+        W = np.array(W, dtype=self._kind.dtype, order="C")  # a copy: training writes over it
+        R = np.array(R, dtype=self._kind.dtype, order="C")
+        self._state: State = {"W": W, "R": R} | derived_from_W(W)
 
     @property
     def W(self) -> np.ndarray:
@@ -121,7 +124,8 @@ class TruncatedEngine:
         return StepInfo(bound, int(self_labeled))
 
     def end_iteration(self) -> None:
-        """Learn the neighbourhoods anew from the candidates of all points."""
+        """Learn the neighbourhoods anew from the candidates of all points; as for the rest see `ExactEngine`."""
+        self._state |= derived_from_W(self.W)
         (self._neighbours,) = _neighbourhoods()({}, self._neighbours, self._current_units())
 
     # ---- inference -------------------------------------------------------------------------------------------------

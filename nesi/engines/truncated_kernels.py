@@ -108,8 +108,9 @@ class Search(Op):
 
 def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> Callable[..., Any]:
     @_vectorised
-    def search_points(first, last, log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, points,
-                      chosen, s, bound):  # type: ignore[no-untyped-def]  # fmt: skip
+    def search_points(first, last, weights, log_prior, labels, units, neighbours, strangers, points, results):  # type: ignore[no-untyped-def]
+        log_W, log_W_sum, W_sum = weights
+        chosen, s, bound = results
         C, K, size = log_W.shape[0], log_prior.shape[0] - 1, units.shape[1]
         seen_by = np.full(C, -1, dtype=np.int32)  # the last point that has looked at a unit
         value = np.empty(size, dtype=np.float64)
@@ -133,18 +134,18 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
                 if c < 0 or seen_by[c] == n:
                     continue
                 seen_by[c] = n
-                total = np.float64(drive(points, n, log_W, log_W_sum, c))
+                score = np.float64(drive(points, n, log_W, log_W_sum, c))
                 if recurrent:
-                    total += prior[c]
-                if filled == size and total <= value[size - 1]:
+                    score += prior[c]
+                if filled == size and score <= value[size - 1]:
                     continue
                 place = min(filled, size - 1)  # the worst one leaves
-                while place > 0 and value[place - 1] < total:
+                while place > 0 and value[place - 1] < score:
                     value[place], unit[place] = value[place - 1], unit[place - 1]
                     place -= 1
-                value[place], unit[place] = total, c
+                value[place], unit[place] = score, c
                 filled = min(filled + 1, size)
-            total, best, largest = 0.0, value[0], -np.inf
+            best, total, largest = value[0], 0.0, -np.inf
             for j in range(size):
                 weight = np.exp(value[j] - best) if best > -np.inf else 0.0
                 s[n, j] = weight
@@ -170,8 +171,8 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
         bound = np.empty(n_points, dtype=np.float64)
         for task in prange((n_points + _POINTS_PER_TASK - 1) // _POINTS_PER_TASK):
             first, last = task * _POINTS_PER_TASK, min((task + 1) * _POINTS_PER_TASK, n_points)
-            search_points(first, last, log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, points,
-                          chosen, s, bound)  # fmt: skip
+            weights, results = (log_W, log_W_sum, W_sum), (chosen, s, bound)
+            search_points(first, last, weights, log_prior, labels, units, neighbours, strangers, points, results)
         return chosen, s, bound
 
     return search
@@ -212,7 +213,7 @@ class UpdateActiveRows(Op):
             storage[0] = value
 
 
-def _dense_row(points: Any, n: int, D: int) -> np.ndarray:
+def _dense_row(points: Any, n: Any, D: int) -> np.ndarray:
     if len(points) == 1:
         return points[0][n]
     data, columns, row_starts = points
