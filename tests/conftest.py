@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,3 +26,15 @@ def real_data() -> Path:
     if not _REAL_DATA:
         pytest.skip("set NESI_DATA to the folder of the real data sets")
     return Path(_REAL_DATA)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With NESI_REQUIRE_DATA set, a test on real data that is skipped has failed."""
+    report = yield
+    if report.skipped and os.environ.get("NESI_REQUIRE_DATA") and item.get_closest_marker("real_data"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, although NESI_REQUIRE_DATA is set: {report.longrepr}"
+    return report

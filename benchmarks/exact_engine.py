@@ -1,0 +1,208 @@
+"""One training step of the exact engine, side by side with what it could cost at best and with other ways to do it.
+
+    python benchmarks/exact_engine.py [--repeats 7] [--quick]
+
+Flagship size: C = 10000 units, D = 784 inputs, ff network, sequential mini-batch rule, float32, all cores.
+Every row of the table is measured in this one run, the competitors in turn, and the median of the repeats counts,
+so that ratios mean something on a machine that others use too. The second table is one step of the size of
+20 Newsgroups (C = 20, D = 61188): sparse rows against dense NumPy, each in a process of its own for the memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from nesi.engines.exact import ExactEngine, Kind
+from nesi.networks import NETWORKS
+from nesi.observations import Observations
+
+C, D, K, A = 10000, 784, 10, 900.0
+EPSILON = 0.0333
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--quick", action="store_true", help="one mini-batch size, few repeats")
+    parser.add_argument("--text", choices=["nesi", "numpy"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.text:
+        return print(json.dumps(text_step(arguments.text)))
+    repeats = 3 if arguments.quick else arguments.repeats
+    print(f"One training step, C = {C}, D = {D}, float32; median of {repeats}, milliseconds (times the bare products)")
+    print(f"{'batch':>6} {'products':>9} {'nesi':>16} {'numpy':>16} {'jax':>16}")
+    for batch in [100] if arguments.quick else [25, 100, 300, 1000]:
+        times = image_steps(batch, repeats)
+        bare = times["products"]
+        row = "".join(
+            f"{times[name]:>9.1f} ({times[name] / bare:4.2f})" for name in ("nesi", "numpy", "jax") if name in times
+        )
+        print(f"{batch:>6} {bare:>9.1f} {row}", flush=True)
+    print("\nOne step of 100 texts, C = 20, D = 61188 (130 words per text)")
+    results = {}
+    for name in ("nesi", "numpy"):
+        command = [sys.executable, __file__, "--text", name]
+        results[name] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"{name:>6}: {results[name]['milliseconds']:8.1f} ms, peak memory {results[name]['megabytes']:6.0f} MB")
+    print(f"ratio: {results['numpy']['milliseconds'] / results['nesi']['milliseconds']:.1f} x")
+    return None
+
+
+def image_steps(batch: int, repeats: int) -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    x = rng.random((batch, D), dtype=np.float32) * (rng.random((batch, D)) < 0.2)
+    x[:, 0] += 0.01
+    W = rng.random((C, D), dtype=np.float32) + 1
+    R = np.full((K, C), 1 / C, dtype=np.float32)
+    labels = np.where(rng.random(batch) < 0.1, rng.integers(K, size=batch), -1)
+    kind = Kind(NETWORKS["ff"], "sequential", "float32", "numba", sparse=False)
+    engine = ExactEngine(kind, W, R, A, threshold=0.6)
+    rates = np.full(batch, EPSILON)
+    y = ((A - D) * x / x.sum(axis=1, keepdims=True) + 1).astype(np.float32)
+    log_W, activity = np.log(W), rng.random((batch, C), dtype=np.float32)
+
+    def bare_products() -> None:
+        y @ log_W.T
+        activity.T @ y
+
+    competitors: dict[str, Callable[[], object]] = {
+        "products": bare_products,
+        "nesi": lambda: engine.step(x, labels, rates, rates),
+        "numpy": numpy_step(W.copy(), R.copy(), x, labels),
+    }
+    if (jax := jax_step(W, R, x, labels)) is not None:
+        competitors["jax"] = jax
+    samples: dict[str, list[float]] = {name: [] for name in competitors}
+    for repeat in range(repeats + 1):
+        for name, step in competitors.items():  # in turn: a disturbance hits all of them
+            started = time.perf_counter()
+            step()
+            if repeat > 0:  # the first round compiles and warms up
+                samples[name].append(1000 * (time.perf_counter() - started))
+    return {name: float(np.median(values)) for name, values in samples.items()}
+
+
+def numpy_step(W: np.ndarray, R: np.ndarray, x: np.ndarray, labels: np.ndarray) -> Callable[[], object]:
+    """The same step as one would write it down with NumPy."""
+    labeled = labels >= 0
+    t = np.where(labeled[:, None], labels[:, None] == np.arange(K), 0).astype(np.float32)
+
+    def step() -> None:
+        nonlocal W, R
+        y = (A - D) * x / x.sum(axis=1, keepdims=True) + 1
+        drive = y @ np.log(W).T
+        s = np.exp(drive - drive.max(axis=1, keepdims=True))
+        s /= s.sum(axis=1, keepdims=True)
+        joint = drive - W.sum(axis=1) + np.log(np.where(labeled[:, None], R[labels], R.mean(axis=0)))
+        largest = joint.max(axis=1, keepdims=True)
+        (np.log(np.exp(joint - largest).sum(axis=1)) + largest[:, 0]).sum()
+        decay_W, gains_W = sequential(s)
+        decay_R, gains_R = sequential(t)
+        W = decay_W[:, None] * W + gains_W.T @ y
+        R = decay_R[:, None] * R + gains_R.T @ s
+
+    def sequential(activity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        steps = np.float32(EPSILON) * activity
+        remaining = np.cumprod((1 - steps)[::-1], axis=0)[::-1]
+        return remaining[0], steps * np.concatenate([remaining[1:], np.ones_like(remaining[:1])])
+
+    return step
+
+
+def jax_step(W: np.ndarray, R: np.ndarray, x: np.ndarray, labels: np.ndarray) -> Callable[[], object] | None:
+    """The same step in plain JAX, jitted, weights donated."""
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError:
+        return None
+    labeled = jnp.asarray(labels >= 0)
+    t = jnp.where(labeled[:, None], labels[:, None] == jnp.arange(K), 0).astype(jnp.float32)
+
+    def sequential(activity):  # type: ignore[no-untyped-def]
+        steps = jnp.float32(EPSILON) * activity
+        remaining = jnp.cumprod((1 - steps)[::-1], axis=0)[::-1]
+        return remaining[0], steps * jnp.concatenate([remaining[1:], jnp.ones_like(remaining[:1])])
+
+    def one(W, R, x):  # type: ignore[no-untyped-def]
+        y = (A - D) * x / x.sum(axis=1, keepdims=True) + 1
+        drive = y @ jnp.log(W).T
+        s = jax.nn.softmax(drive, axis=1)
+        prior = jnp.log(jnp.where(labeled[:, None], R[labels], R.mean(axis=0)))
+        likelihood = jax.scipy.special.logsumexp(drive - W.sum(axis=1) + prior, axis=1).sum()
+        decay_W, gains_W = sequential(s)
+        decay_R, gains_R = sequential(t)
+        return decay_W[:, None] * W + gains_W.T @ y, decay_R[:, None] * R + gains_R.T @ s, likelihood
+
+    compiled = jax.jit(one, donate_argnums=(0, 1))
+    state = [jnp.asarray(W), jnp.asarray(R)]
+    data = jnp.asarray(x)
+
+    def step() -> None:
+        state[0], state[1], likelihood = compiled(*state, data)
+        likelihood.block_until_ready()
+        state[0].block_until_ready()
+
+    return step
+
+
+def text_step(name: str) -> dict[str, float]:
+    """100 texts of about 130 words each, by our engine or by dense NumPy; time and memory of this process."""
+    units, words, classes, A_text = 20, 61188, 20, 80000.0
+    rng = np.random.default_rng(0)
+    columns = np.concatenate([rng.choice(words, 130, replace=False) for _ in range(100)])
+    X = sp.csr_array((rng.random(13000), columns, np.arange(0, 13001, 130)), shape=(100, words))
+    labels = rng.integers(-1, classes, size=100)
+    W, R = rng.random((units, words), dtype=np.float32) + 1, np.full((classes, units), 1 / units, dtype=np.float32)
+    if name == "nesi":
+        data = Observations(X, A_text)
+        kind = Kind(NETWORKS["r"], "sequential", "float32", "numba", sparse=True)
+        engine = ExactEngine(kind, W, R, A_text, 0.6)
+        points, rates = data.take(np.arange(100), "float32"), np.full(100, 0.0089)
+        step: Callable[[], object] = lambda: engine.step(points, labels, rates, rates)  # noqa: E731
+    else:
+        step = dense_text_step(X.toarray().astype(np.float32), labels, W, R, A_text)
+    step()
+    samples = []
+    for _ in range(10):
+        started = time.perf_counter()
+        step()
+        samples.append(1000 * (time.perf_counter() - started))
+    return {"milliseconds": float(np.median(samples)), "megabytes": peak_megabytes()}
+
+
+def peak_megabytes() -> float:
+    """Of this process alone; getrusage would count the memory of the parent as well."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def dense_text_step(
+    x: np.ndarray, labels: np.ndarray, W: np.ndarray, R: np.ndarray, A_text: float
+) -> Callable[[], object]:
+    words = x.shape[1]
+
+    def step() -> None:
+        nonlocal W, R
+        y = (A_text - words) * x / x.sum(axis=1, keepdims=True) + 1
+        drive = y @ np.log(W).T + np.log(np.where(labels[:, None] >= 0, R[labels], R.mean(axis=0)))
+        s = np.exp(drive - drive.max(axis=1, keepdims=True))
+        s /= s.sum(axis=1, keepdims=True)
+        W = W + 0.0089 * (s.T @ y - s.sum(axis=0)[:, None] * W)
+        t = (labels[:, None] == np.arange(len(R))).astype(np.float32)
+        R = R + 0.0089 * (t.T @ s - t.sum(axis=0)[:, None] * R)
+
+    return step
+
+
+if __name__ == "__main__":
+    main()
