@@ -80,13 +80,22 @@ def write_summary(directory: Path, cells: list[Cell]) -> None:
 
 
 def welch(
-    mean: float, sem: float | None, runs: int, other: float, other_sem: float | None, other_runs: int | None
+    mean: float,
+    sem: float | None,
+    runs: int,
+    other: float,
+    other_sem: float | None,
+    other_runs: int | None,
+    other_std: float | None = None,
 ) -> tuple[float | None, str]:
-    """z and the verdict of Welch's test at 5 %: with few runs, a difference has to be larger to count."""
+    """z and the verdict of Welch's test at 5 %: with few runs, a difference has to be larger to count.
+
+    One or two runs know nothing of their own spread: their z borrows the paper's standard deviation.
+    """
     if runs < FEWEST_RUNS or sem is None:
-        variance = (sem or 0.0) ** 2 + (other_sem or 0.0) ** 2
-        usable = sem is not None and variance > 0
-        return ((mean - other) / math.sqrt(variance) if usable else None), TOO_FEW
+        if not other_std:
+            return None, TOO_FEW
+        return (mean - other) / math.sqrt(other_std**2 / runs + (other_sem or 0.0) ** 2), TOO_FEW
     ours, theirs = sem**2, (other_sem or 0.0) ** 2
     if ours + theirs == 0:
         return None, WITHIN_NOISE if mean == other else TOO_FEW
@@ -128,8 +137,10 @@ def rows(cells: list[Cell]) -> list[list[str]]:
 def footnotes(cells: list[Cell]) -> list[str]:
     """What a reader of the table has to know."""
     notes = []
-    if any(cell.runs < FEWEST_RUNS for cell in cells):
-        notes.append(f"Fewer than {FEWEST_RUNS} runs say nothing about a difference.")
+    if any(cell.runs < FEWEST_RUNS and cell.published_mean is not None for cell in cells):
+        notes.append(
+            f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation (if stated)."
+        )
     differing: dict[str, list[str]] = {}
     for cell in cells:
         if cell.differs_from_paper:
@@ -172,7 +183,7 @@ def _cell(records: list[Record]) -> Cell:
     paper = experiment.cell(first["network"], first["labels"], first["settings"]) if experiment else None
     z, verdict = None, NOT_PUBLISHED
     if paper is not None:
-        z, verdict = welch(mean, sem, runs, paper.mean, paper.sem, paper.runs)
+        z, verdict = welch(mean, sem, runs, paper.mean, paper.sem, paper.runs, paper.std)
     return Cell(
         experiment=str(first.get("experiment") or first["dataset"]),
         dataset=first["dataset"],

@@ -63,6 +63,13 @@ def test_few_runs_need_a_larger_difference() -> None:
     assert welch(10.0, 0.3, 30, 9.0, 0.1, 100)[1] == WORSE
 
 
+def test_one_run_borrows_the_spread_of_the_paper() -> None:
+    (cell,) = summarize([record(1, 5.91)])
+    assert cell.z == pytest.approx((5.91 - 4.93) / (0.49**2 + 0.05**2) ** 0.5)
+    assert cell.verdict == TOO_FEW
+    assert welch(5.0, None, 1, 4.0, 0.1, 10)[0] is None
+
+
 def test_equal_runs_without_spread_do_not_divide_by_zero() -> None:
     assert welch(5.0, 0.0, 5, 5.0, None, None) == (None, WITHIN_NOISE)
     assert welch(5.0, 0.0, 5, 4.0, None, None) == (None, TOO_FEW)
