@@ -29,9 +29,7 @@ def real_data() -> Path:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With NESI_REQUIRE_DATA set, a test on real data that is skipped has failed."""
     report = yield
     if report.skipped and os.environ.get("NESI_REQUIRE_DATA") and item.get_closest_marker("real_data"):
