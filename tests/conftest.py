@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nesi.threads import limited_threads
+
 _REAL_DATA = os.environ.get("NESI_DATA")  # before any test changes the environment
 
 INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or find_spec("jax") is not None]
@@ -36,3 +38,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"skipped, although NESI_REQUIRE_DATA is set: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For trainings of many small steps: threads cost more there than they give, above all on a busy machine."""
+    with limited_threads(1):
+        yield

@@ -12,6 +12,7 @@ from test_training import make_data
 from nesi import NeSiClassifier
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make_model(**settings):

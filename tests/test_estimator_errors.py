@@ -13,6 +13,8 @@ from test_training import make_data
 from nesi import NeSiClassifier
 from nesi.errors import NesiError
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def spoiled(value, layout):
     X, labels = make_data()

@@ -14,6 +14,7 @@ from nesi import NeSiClassifier
 FILES = {"ff": "ff_even", "r": "r_even", "ff+": "ffplus_even", "r+": "rplus_even"}
 FOLDER = Path(__file__).parent / "golden"
 BATCH_SIZE = 10
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @cache

@@ -18,6 +18,7 @@ EXPECTED_FAILURES = {
     "check_estimator_sparse_matrix": _ZERO_ROWS,
 }
 NETWORKS = ["ff", "r", "ff+", "r+"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @parametrize_with_checks(

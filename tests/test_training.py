@@ -14,6 +14,7 @@ from nesi.stopping import LikelihoodDrop
 from nesi.training import Trainer, TrainingSettings
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make_data(N=60, D=10, K=3, seed=0, share_labeled=0.5):

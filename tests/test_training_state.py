@@ -9,6 +9,7 @@ from test_training import make_data, make_trainer
 
 from nesi.errors import NesiError
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = {
     "ff": {"network": "ff"},
     "r": {"network": "r"},
