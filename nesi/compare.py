@@ -139,7 +139,7 @@ def footnotes(cells: list[Cell]) -> list[str]:
     notes = []
     if any(cell.runs < FEWEST_RUNS and cell.published_mean is not None for cell in cells):
         notes.append(
-            f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation (if stated)."
+            f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
         )
     differing: dict[str, list[str]] = {}
     for cell in cells:

@@ -17,9 +17,7 @@ from nesi.execution import StopRequest, execute_here, execute_on_workers
 from nesi.progress import ProgressDisplay
 from nesi.records import Record, append_record, locked, make_directory, repair_records, write_text
 from nesi.runs import Progress, RunData, RunResult, RunTask
-from nesi.threads import available_cores
-
-MULTIPLICATIONS_WORTH_THREADS = 10_000_000_000  # per iteration; some seconds on one core
+from nesi.threads import threads_for
 
 
 @dataclass
@@ -168,9 +166,7 @@ def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_t
 
     Small runs get one thread in any case: it is faster, and their records do not depend on the number of workers.
     """
-    entries = data.X_train.size if isinstance(data.X_train, np.ndarray) else data.X_train.nnz
-    large = entries * parameters.C >= MULTIPLICATIONS_WORTH_THREADS
-    return available_cores() if one_at_a_time and large else 1
+    return threads_for(data.X_train, parameters.C) if one_at_a_time else 1
 
 
 def _checkpoint_path(directory: Path | None, name: str) -> str | None:

@@ -7,13 +7,23 @@ part of what a run is: it is resolved once, recorded, and the same however many 
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
+
+MULTIPLICATIONS_WORTH_THREADS = 10_000_000_000  # per iteration; some seconds on one core
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def available_cores() -> int:
     """Cores this process may use (a container or batch system often grants fewer than the machine has)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_for(X: Any, C: int) -> int:
+    """All cores for a large run; one thread for a small one, which is then faster."""
+    entries = X.size if isinstance(X, np.ndarray) else X.nnz
+    return available_cores() if entries * C >= MULTIPLICATIONS_WORTH_THREADS else 1
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from nesi.figures import save_figure, search_picture
 from nesi.records import append_record, locked, make_directory, repair_records, write_text
 from nesi.runs import training_settings
 from nesi.seeds import random_stream
-from nesi.threads import available_cores, limited_threads
+from nesi.threads import limited_threads, threads_for
 
 Values = dict[str, Any]
 Trial = dict[str, Any]
@@ -72,14 +72,17 @@ def tune(
             "there is nothing to tune: the parameter file has no section 'tuning' with 'labels' and 'grid'."
         )
     make_directory(directory)
-    with locked(directory), limited_threads(parameters.threads or available_cores()):
+    with locked(directory):
         known = _earlier_trials(parameters, directory, resume)
         data = tuning_data(parameters, options, load_dataset(parameters, data_dir))
         _check_grid(parameters, options, data)
         write_text(directory / "params.yaml", parameters.to_yaml())
         search = _Search(parameters, options, data, directory, known, quiet)
-        best = search.first_stage(optuna_trials)
-        best |= search.second_stage(best)
+        with limited_threads(
+            parameters.threads or threads_for(data.X, int(max(options.grid.get("C", [parameters.C]))))
+        ):
+            best = search.first_stage(optuna_trials)
+            best |= search.second_stage(best)
         tuned = parameters.model_copy(update=best)
         write_text(
             directory / "tuned.yaml",
