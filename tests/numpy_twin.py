@@ -163,9 +163,7 @@ def learning_rates(network, N, L, C, K, factor_W, factor_R):
 def e_step(y, labels, W, R):
     """Eqs. (PostC, PostK): p(c|y,l) with the axes (n, c) and p(k|c,l) with (n, k, c)."""
     K, C = R.shape
-    s = np.array(
-        [softmax(unit_inputs(y[n], label_vector(labels[n], K), W, R, recurrent=True)) for n in range(len(y))]
-    )
+    s = np.array([softmax(unit_inputs(y[n], label_vector(labels[n], K), W, R, recurrent=True)) for n in range(len(y))])
     p = np.zeros((len(y), K, C))
     for n in range(len(y)):
         for c in range(C):

@@ -84,7 +84,7 @@ def test_parity_holds_on_every_backend_in_float64(backend):
 
 @pytest.mark.parametrize("network", ["ff+", "r+"])
 def test_self_labeling_is_at_work_in_the_files(network):
-    assert fitted(network, 5).self_labeled_[-1] > 0.1
+    assert fitted(network, 5).self_labeled_[-1] > 0
 
 
 @pytest.mark.parametrize("network", FILES)
@@ -102,7 +102,7 @@ def test_our_float64_numpy_twin_agrees_with_the_authors_program(network):
 def test_log_likelihood_is_theirs_if_R_is_left_out(network, iterations):
     """Their program leaves out the factor sum_k R_kc / K, which is 1 if all entries of R are."""
     case = golden(network)
-    W = case[f"W_{iterations}"]
+    W = case[f"W_{iterations}" if iterations else "W0"]
     ones = np.ones_like(case["R0"])
     model = estimator(network, max_iter=0, W_init=W, R_init=ones, dtype="float64").fit(case["raw"], case["labels"])
     ours = model.score_samples(case["raw"]).mean()
