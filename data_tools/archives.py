@@ -34,9 +34,7 @@ def is_archive(path: Path) -> bool:
 def member_names(source: Path) -> Iterator[str]:
     """Names of all regular files in the source, in its own order; for a folder sorted, relative, with `/`."""
     if source.is_dir():
-        yield from sorted(
-            Path(folder, name).relative_to(source).as_posix() for folder, _, names in os.walk(source) for name in names
-        )
+        yield from _files_below(source)
         return
     with _reporting(source):
         if zipfile.is_zipfile(source):
@@ -77,6 +75,26 @@ def read_members(
                     if len(content) != info.size:
                         raise DataError(f"{source}: member {info.name} is truncated; get the archive again.")
                     yield info.name, content
+
+
+def _files_below(folder: Path, prefix: str = "") -> Iterator[str]:
+    """Sorted as a list of all the paths would be, but only the names of one folder are in memory at a time."""
+    try:
+        with os.scandir(folder) as entries:
+            # The slash takes part in the order: in sorted paths `a.png` comes before `a/b.png`.
+            # Links to folders are not followed, they could lead out of the tree or around in circles.
+            names = sorted(
+                entry.name + "/" if entry.is_dir() else entry.name
+                for entry in entries
+                if not (entry.is_symlink() and entry.is_dir())
+            )
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read ({error}); check the folder and its permissions.") from error
+    for name in names:
+        if name.endswith("/"):
+            yield from _files_below(folder / name, prefix + name)
+        else:
+            yield prefix + name
 
 
 def _tar_files(source: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

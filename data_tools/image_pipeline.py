@@ -24,7 +24,9 @@ from data_tools.nist_images import BadImage
 #: Turns one encoded image into its pixels; must be importable by name in another process.
 Converter = Callable[[bytes], npt.NDArray[np.uint8]]
 Chunk = list[tuple[int, bytes]]
-_CHUNK = 500
+#: Images that one worker gets at a time: enough to make sending them cheap, few enough that a chunk of small ones
+#: and a chunk of raw ones (16 KB each) take about as much memory.
+_CHUNK, _CHUNK_BYTES = 500, 500 * 28 * 28
 #: Below this many images starting processes costs more than it saves.
 _WORTH_PROCESSES = 4000
 
@@ -42,17 +44,18 @@ def convert_images(
         workers = os.cpu_count() or 1 if len(pixels) >= _WORTH_PROCESSES else 1
     bad: dict[int, str] = {}
     silent = not progress or not sys.stderr.isatty()
+    size = max(1, min(_CHUNK, _CHUNK_BYTES // max(1, pixels.shape[1])))
     with tqdm(total=len(pixels), desc=label, unit="img", disable=silent) as bar:
-        for rows, values, failures in _converted(_chunks(encoded), partial(_convert_chunk, convert), workers):
+        for rows, values, failures in _converted(_chunks(encoded, size), partial(_convert_chunk, convert), workers):
             pixels[rows] = values
             bad.update(failures)
             bar.update(len(rows) + len(failures))
     return bad
 
 
-def _chunks(encoded: Iterable[tuple[int, bytes]]) -> Iterator[Chunk]:
+def _chunks(encoded: Iterable[tuple[int, bytes]], size: int) -> Iterator[Chunk]:
     stream = iter(encoded)
-    while chunk := list(islice(stream, _CHUNK)):
+    while chunk := list(islice(stream, size)):
         yield chunk
 
 
@@ -71,7 +74,7 @@ def _convert_chunk(convert: Converter, chunk: Chunk) -> Converted:
 
 
 def _converted(chunks: Iterator[Chunk], work: Callable[[Chunk], Converted], workers: int) -> Iterator[Converted]:
-    """Results in order. At most a few chunks per worker are under way, so memory does not grow with the data."""
+    """Results in order. About two chunks per worker are under way, so memory does not grow with the data."""
     if workers <= 1:
         yield from map(work, chunks)
         return
@@ -81,7 +84,8 @@ def _converted(chunks: Iterator[Chunk], work: Callable[[Chunk], Converted], work
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         for chunk in chunks:
             waiting.append((chunk, _submit(pool, work, chunk)))
-            if len(waiting) >= 4 * workers:
+            # One chunk at work and one in the queue for each worker; more would only take memory.
+            if len(waiting) > 2 * workers:
                 yield _finish(*waiting.popleft(), work)
         while waiting:
             yield _finish(*waiting.popleft(), work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -14,8 +15,9 @@ from data_tools.archives import fingerprint, is_archive, member_names, read_memb
 from data_tools.dataset import Dataset
 from data_tools.errors import DataError
 from data_tools.image_pipeline import convert_images
+from data_tools.name_rows import NameRows, digest_of, digests_of
 from data_tools.nist_images import RAW_SIDE, SIDE, preprocessed_pixels, raw_pixels
-from data_tools.nist_tree import DIGITS, LETTERS, VOWELS, Character, index_tree
+from data_tools.nist_tree import DIGITS, LETTERS, VOWELS, TreeIndex, index_tree
 from data_tools.prepared_cache import Arrays, prepared
 from data_tools.split import check_fraction, stratified_split
 
@@ -70,22 +72,22 @@ def load_nist(
         "name": name,
         "raw": bool(raw),
         "invert": bool(invert),
-        "split": [float(test_fraction), int(seed), _read_list(test_list)],
+        "split": [float(test_fraction), int(seed), _list_key(test_list)],
         "on_damage": on_damage,
         "version": PREPROCESSING_VERSION,
     }
 
     def build() -> Arrays:
-        images = index_tree(source, member_names(source), _CLASSES[name])
-        train, test = _split(source, images, _labels(images, name), test_fraction, test_list, seed)
-        # Training images first: the two sets are then parts of one array, and nothing is ever copied.
-        ordered = [images[i] for i in (*train, *test)]
+        rows, y, n_train = _planned(source, name, test_fraction, test_list, seed)
         convert = partial(raw_pixels, invert=invert) if raw else preprocessed_pixels
-        X = np.zeros((len(ordered), (RAW_SIDE if raw else SIDE) ** 2), dtype=np.uint8)
-        bad = convert_images(_encoded(source, ordered), convert, X, workers, progress, label=name)
-        kept = _kept_rows(source, ordered, bad, on_damage)
-        y, n_train = _labels(ordered, name)[kept], np.count_nonzero(kept < len(train))
-        return {"X": _compacted(X, kept), "y": y, "n_train": np.array(n_train)}
+        X = np.zeros((len(rows), (RAW_SIDE if raw else SIDE) ** 2), dtype=np.uint8)
+        bad = convert_images(_encoded(source, rows), convert, X, workers, progress, label=name)
+        if bad:
+            _report_damage(source, rows, bad, on_damage)
+            kept = np.ones(len(rows), dtype=np.bool_)
+            kept[list(bad)] = False
+            X, y, n_train = _compacted(X, kept), y[kept], int(np.count_nonzero(kept[:n_train]))
+        return {"X": X, "y": y, "n_train": np.array(n_train)}
 
     # Raw pictures are 16 KB each: larger than their archive by far, so they are not kept.
     arrays = build() if raw else prepared(name, made_from, build)
@@ -105,62 +107,89 @@ def _compare_with_paper(name: str, source: Path, found: tuple[int, int]) -> None
         )
 
 
-def _labels(images: list[Character], name: str) -> npt.NDArray[np.int64]:
-    number = {character: index for index, character in enumerate(_CLASSES[name])}
-    return np.array([number[image.character] for image in images], dtype=np.int64)
+def _planned(
+    source: Path, name: str, test_fraction: float, test_list: str | None, seed: int
+) -> tuple[NameRows, npt.NDArray[np.int64], int]:
+    """The row and the label of every image, and how many are for training.
+
+    Training images come first: the two sets are then parts of one array, and nothing is ever copied.
+    """
+    index = index_tree(source, member_names(source), _CLASSES[name])
+    is_test = _test_images(source, index, test_fraction, test_list, seed)
+    n_train = len(index) - int(np.count_nonzero(is_test))
+    row_of = np.empty(len(index), dtype=np.int32)
+    row_of[~is_test] = np.arange(n_train, dtype=np.int32)
+    row_of[is_test] = np.arange(n_train, len(index), dtype=np.int32)
+    rows = NameRows(index.digests, row_of)
+    twice = rows.repeated()
+    if twice is not None:
+        raise DataError(f"{source} holds {_name_of(source, rows, twice)} twice; get it again or remove one of them.")
+    y = np.empty(len(index), dtype=np.int64)
+    y[row_of] = index.labels
+    return rows, y, n_train
 
 
-def _encoded(source: Path, images: list[Character]) -> Iterator[tuple[int, bytes]]:
-    row_of = {image.member: row for row, image in enumerate(images)}
+def _encoded(source: Path, rows: NameRows) -> Iterator[tuple[int, bytes]]:
     seen = 0
-    for member, content in read_members(source, row_of.__contains__, _LARGEST_PNG):
+    for member, content in read_members(source, rows.__contains__, _LARGEST_PNG):
+        row = rows.find(member)
+        assert row is not None  # read_members only gives what is contained
         seen += 1
-        yield row_of[member], content
-    if seen != len(row_of):
-        raise DataError(f"{source} gave {seen} of {len(row_of)} images; it holds one twice or changed meanwhile.")
+        yield row, content
+    if seen != len(rows):
+        raise DataError(f"{source} gave {seen} of {len(rows)} images; it changed meanwhile, try again.")
 
 
-def _kept_rows(source: Path, images: list[Character], bad: dict[int, str], on_damage: str) -> npt.NDArray[np.int64]:
-    """Rows of the readable images; an error, or a warning if the user wants to go on without the others."""
-    if bad:
-        row = min(bad)
-        sentence = f"{source}: {images[row].member} {bad[row]}"
-        if on_damage == "error":
-            raise DataError(
-                f"{sentence} ({len(bad)} such image(s)); get the archive again, or leave them out with on_damage=skip."
-            )
-        warnings.warn(f"{sentence}; {len(bad)} of {len(images)} images are left out", stacklevel=3)
-    return np.setdiff1d(np.arange(len(images)), list(bad))
+def _name_of(source: Path, rows: NameRows, row: int) -> str:
+    """Reading the source's names once more is cheap beside keeping all of them for a message."""
+    digest = rows.digest(row)
+    return next((member for member in member_names(source) if digest_of(member) == digest), f"image {row}")
 
 
-def _compacted(X: npt.NDArray[np.uint8], kept: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def _report_damage(source: Path, rows: NameRows, bad: dict[int, str], on_damage: str) -> None:
+    """An error, or a warning if the user wants to go on without the damaged images."""
+    row = min(bad)
+    sentence = f"{source}: {_name_of(source, rows, row)} {bad[row]}"
+    if on_damage == "error":
+        raise DataError(
+            f"{sentence} ({len(bad)} such image(s)); get the archive again, or leave them out with on_damage=skip."
+        )
+    warnings.warn(f"{sentence}; {len(bad)} of {len(rows)} images are left out", stacklevel=3)
+
+
+def _compacted(X: npt.NDArray[np.uint8], kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Only the kept rows, moved together in place: a copy would double the memory."""
-    if len(kept) == len(X):
-        return X
-    for target, row in enumerate(kept):
+    target = 0
+    for row in np.flatnonzero(kept):
         if target != row:
             X[target] = X[row]
-    return X[: len(kept)]
+        target += 1
+    return X[:target]
 
 
-def _split(
-    source: Path,
-    images: list[Character],
-    y: npt.NDArray[np.int64],
-    test_fraction: float,
-    test_list: str | None,
-    seed: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    is_test = np.array([image.is_official_test for image in images])
+def _test_images(
+    source: Path, index: TreeIndex, test_fraction: float, test_list: str | None, seed: int
+) -> npt.NDArray[np.bool_]:
+    is_test = index.is_test
     if test_list is not None:
-        listed = set(_read_list(test_list))
-        unknown = listed - {image.member for image in images}
-        if unknown:
-            raise DataError(f"{test_list} names {min(unknown)}, which is not an image of {source}; correct the list.")
-        is_test = np.array([image.member in listed for image in images])
+        listed = sorted(set(_read_list(test_list)))
+        digests = digests_of(listed)
+        known = np.isin(digests, index.digests)
+        if not known.all():
+            unknown = listed[int(np.argmin(known))]
+            raise DataError(f"{test_list} names {unknown}, which is not an image of {source}; correct the list.")
+        is_test = np.isin(index.digests, digests)
     if not is_test.any():
-        return stratified_split(y, test_fraction, seed)
-    return np.flatnonzero(~is_test), np.flatnonzero(is_test)
+        _, drawn = stratified_split(index.labels.astype(np.int64), test_fraction, seed)
+        is_test = np.zeros(len(index), dtype=np.bool_)
+        is_test[drawn] = True
+    return is_test
+
+
+def _list_key(test_list: str | None) -> list[str]:
+    """Stands for the list's content in the key of the cache, where a hundred thousand names would stay in memory."""
+    names = _read_list(test_list)
+    return [hashlib.sha256("\n".join(names).encode()).hexdigest()] if names else []
 
 
 def _read_list(test_list: str | None) -> list[str]:

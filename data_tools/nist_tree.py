@@ -11,12 +11,16 @@ folders, which repeat those images, are not read.
 from __future__ import annotations
 
 import re
-import sys
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import numpy as np
+import numpy.typing as npt
+
 from data_tools.errors import DataError
+from data_tools.name_rows import Digests, digest_of
 
 DIGITS = tuple("0123456789")
 LETTERS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -37,33 +41,60 @@ class Character:
     def is_official_test(self) -> bool:
         return self.writer_folder == _TEST_FOLDER
 
+    @property
+    def is_gathered(self) -> bool:
+        return self.writer_folder.startswith("train_")
 
-def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> list[Character]:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeIndex:
+    """The images that are used, in the source's own order: ten bytes each, as there are up to a million.
+
+    Names are not kept; where one is needed (for a message) the source is asked again.
+    """
+
+    digests: Digests
+    labels: npt.NDArray[np.uint8]
+    is_test: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> TreeIndex:
     """All images of the wanted classes, without the repeated ones; a misplaced image is an error."""
-    wanted, n_images = [], 0
+    number = {character: index for index, character in enumerate(classes)}
+    # Arrays of machine numbers, not lists of objects: this is what keeps the memory small.
+    digests, labels, tests, gathers = array("Q"), array("B"), array("B"), array("B")
+    n_images = 0
     for name in names:
         # Archives made on a Mac carry a hidden twin (._name.png) of every file.
         if name.lower().endswith(".png") and not name.rsplit("/", 1)[-1].startswith("."):
             n_images += 1
             image = describe(source, name)
-            if image.character in classes:
-                wanted.append(image)
+            if image.character in number:
+                digests.append(digest_of(name))
+                labels.append(number[image.character])
+                tests.append(image.is_official_test)
+                gathers.append(image.is_gathered)
     if not n_images:
         raise DataError(f"{source} holds no .png image; expected the by_class tree of NIST SD19.")
-    gathered = {image.character for image in wanted if image.writer_folder.startswith("train_")}
-    kept = [
-        image
-        for image in wanted
-        if image.is_official_test or image.character not in gathered or image.writer_folder.startswith("train_")
-    ]
-    present = {image.character for image in kept}
-    missing = [character for character in classes if character not in present]
+    label, is_test, is_gathered = (
+        np.frombuffer(labels, np.uint8),
+        np.frombuffer(tests, np.bool_),
+        np.frombuffer(gathers, np.bool_),
+    )
+    has_gathered = np.zeros(len(classes), dtype=np.bool_)
+    has_gathered[label[is_gathered]] = True
+    kept = is_test | is_gathered | ~has_gathered[label]
+    counts = np.bincount(label[kept], minlength=len(classes))
+    missing = [character for character, count in zip(classes, counts, strict=True) if not count]
     if missing:
         raise DataError(
             f"{source} has no image of {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}; "
             f"expected all {len(classes)} classes, get the complete by_class tree."
         )
-    return kept
+    return TreeIndex(np.frombuffer(digests, np.uint64)[kept], label[kept], is_test[kept])
 
 
 def describe(source: Path, name: str) -> Character:
@@ -90,7 +121,7 @@ def describe(source: Path, name: str) -> Character:
             f"{source}: {name} does not start with {writer_folder}_ like the images of that folder; "
             f"it seems to belong to another class or writer, move or remove it."
         )
-    return Character(name, character, sys.intern(writer_folder.lower()))
+    return Character(name, character, writer_folder.lower())
 
 
 def _character_of(class_folder: str) -> str | None:
