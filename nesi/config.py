@@ -39,8 +39,8 @@ class _Section(BaseModel):
 class TruncatedOptions(_Section):
     """How the truncated posterior looks for the best units of a data point."""
 
-    active: Size = 15  # units with a posterior above zero, per point
-    neighbours: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 10  # of each of the best units
+    active: Size = 10  # units with a posterior above zero, per point
+    neighbours: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 8  # of each of the best units
     leaders: Size = 3  # how many of the best units bring their neighbours
     strangers: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 2  # random units that are tried
 
@@ -78,6 +78,7 @@ class CellOverride(_Section):
     inference: Inference | None = None
     stopping: Annotated[bool, Field(strict=True)] | None = None
     greedy: Annotated[bool, Field(strict=True)] | None = None
+    tolerance: Rate | None = None
     W_init: Literal["auto", "data", "class_means", "points"] | None = None
     R_init: Literal["uniform", "delta"] | None = None
 

@@ -5,7 +5,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +147,13 @@ def _new_trainer(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> A
 
 def training_settings(parameters: ExperimentParameters, network: str) -> Any:
     """The part of the parameters that the trainer knows about."""
+    from nesi.engines.truncated import TruncationSettings
     from nesi.training import TrainingSettings
 
-    known = {entry.name: entry for entry in fields(TrainingSettings)}
-    chosen = {key: getattr(parameters, key) for key in SETTINGS if key in known and not key.endswith("_init")}
-    if "truncated" in known:
-        entry: Any = known["truncated"]
-        kind = type(entry.default if entry.default is not MISSING else entry.default_factory())
-        chosen["truncated"] = kind(**parameters.truncated.model_dump())
-    return TrainingSettings(network=network, **chosen)
+    not_for_it = ("W_init", "R_init", "train_size")
+    chosen = {key: getattr(parameters, key) for key in SETTINGS if key not in not_for_it}
+    search = TruncationSettings(**parameters.truncated.model_dump())
+    return TrainingSettings(network=network, truncated=search, **chosen)
 
 
 def _restore(task: RunTask, trainer: Any, warn: Callable[[str], None]) -> tuple[list[tuple[int, float]], float]:
@@ -167,9 +165,7 @@ def _restore(task: RunTask, trainer: Any, warn: Callable[[str], None]) -> tuple[
         state = load_arrays(path, task.identity())
         curve = [(int(iteration), float(error)) for iteration, error in state.pop("test_error_curve")]
         seconds = float(state.pop("run_seconds"))
-        derived = {name: state.pop(name) for name in list(state) if name.startswith(DERIVED)}
         trainer.restore(state)
-        _restore_derived(trainer, derived)
     except (NesiError, KeyError) as error:
         warn(f"the checkpoint of {task.name} is not used, the run starts anew: {error}")
         return [], 0.0
@@ -213,29 +209,11 @@ def _save_checkpoint(task: RunTask, trainer: Any, curve: list[tuple[int, float]]
     path = Path(task.checkpoint or "")
     extra = {"test_error_curve": np.array(curve, dtype=float).reshape(-1, 2), "run_seconds": np.array(seconds)}
     try:
-        save_arrays(path, {**trainer.state(), **_derived(trainer), **extra}, task.identity())
+        save_arrays(path, {**trainer.state(), **extra}, task.identity())
     except StorageError:
         if not path.parent.is_dir():  # the directory was taken away: say so, rather than "no such file"
             raise StorageError(f"cannot write {path}: its directory has disappeared.") from None
         raise
-
-
-# The engine keeps log W and row sums with its own, fast logarithm; `restore` computes them anew with NumPy's.
-# The last bits differ and training amplifies them, so a checkpoint carries these arrays too.
-DERIVED = "derived."
-
-
-def _derived(trainer: Any) -> Arrays:
-    kept = getattr(getattr(trainer, "_engine", None), "_state", {})
-    arrays = {name: np.asarray(value) for name, value in kept.items() if name not in ("W", "R")}
-    return {DERIVED + name: array for name, array in arrays.items() if not array.dtype.hasobject}
-
-
-def _restore_derived(trainer: Any, derived: Arrays) -> None:
-    kept = getattr(getattr(trainer, "_engine", None), "_state", {})
-    for name, value in derived.items():
-        if name.removeprefix(DERIVED) in kept:
-            kept[name.removeprefix(DERIVED)] = value
 
 
 def _test_error(trainer: Any, data: RunData) -> tuple[float, np.ndarray]:

@@ -301,7 +301,7 @@ class Trainer:
                 factor = getattr(self.settings, name)
                 raise NesiError(
                     f"With the summed mini-batch rule {name} = {factor:g} and batches of {size} are unstable (learning "
-                    f"rate x activity = {rate * most:.3g} > 1): use {name} <= {factor / (rate * most):.3g}, "
+                    f"rate x activity = {rate * most:.3g} > 1): use {name} <= {_rounded_down(factor / (rate * most))}, "
                     f"batch_size <= {max(int(1 / rate), 1)}, or minibatch_rule='sequential'."
                 )
 
@@ -377,6 +377,12 @@ def infer_in_chunks(
         filled = np.resize(chunk, -(-len(chunk) // _ROW_BLOCK) * _ROW_BLOCK)
         inference = engine.infer(data.take(filled, settings.dtype), known[filled])
         yield chunk, Inference(*(part[: len(chunk)] for part in inference))
+
+
+def _rounded_down(value: float) -> str:
+    """Two digits that do not exceed the value."""
+    scale = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return f"{np.floor(value / scale) * scale:.2g}"
 
 
 def _part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

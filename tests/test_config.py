@@ -77,7 +77,7 @@ def test_dotted_assignments_change_one_key(tmp_path: Path) -> None:
     changes = dict([parse_assignment("C=1000"), parse_assignment("truncated.active=30"), parse_assignment("A=1e3")])
     parameters = load_parameters(path, changes)
     assert (parameters.C, parameters.A) == (1000, 1000)
-    assert (parameters.truncated.active, parameters.truncated.neighbours) == (30, 10)
+    assert (parameters.truncated.active, parameters.truncated.neighbours) == (30, 8)
 
 
 def test_a_difference_names_its_key() -> None:

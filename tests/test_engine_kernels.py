@@ -47,8 +47,9 @@ def test_activities_kernel_says_the_same_as_perform(dtype, recurrent):
         log_prior = np.log(np.vstack([R, R.mean(axis=0)])).astype(dtype)
     labels = np.array([-1, 0, 1, 2, 3, -1, 2])
     W_sum = (20 + rng.random(11)).astype(dtype)
-    op, kernel = kernels.Activities(recurrent), kernels._ACTIVITIES[recurrent]
-    assert_same(op, kernel, drive, log_prior, labels, W_sum, dtype=dtype)
+    feedback = log_prior if recurrent else np.zeros_like(log_prior)
+    inputs = (drive, feedback, log_prior, labels, W_sum)
+    assert_same(kernels.Activities(), kernels._activities_kernel, *inputs, dtype=dtype)
 
 
 @pytest.mark.parametrize("n_units", [1, 5, 1300])

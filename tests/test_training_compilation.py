@@ -41,13 +41,13 @@ def test_a_second_fit_of_other_size_compiles_nothing(monkeypatch):
     trainer = make_trainer(X, labels, K=5, C=11)
     trainer.run_iteration()
     assert trainer.posterior(X).shape == (81, 5)
-    kernels_of_numba = exact._training_step(trainer._kind, "WR")._function
+    kernels_of_numba = exact._training_step(trainer._kind.graph, "WR")._function
     assert kernels_of_numba is not None
 
 
 def test_sizes_are_not_part_of_the_compiled_machine_code():
     """A shared variable of fixed shape would make numba compile for every size."""
-    for shared in exact._training_step(make_trainer(*make_data())._kind, "WR")._state.values():
+    for shared in exact._training_step(make_trainer(*make_data())._kind.graph, "WR")._state.values():
         assert shared.type.shape == (None,) * shared.type.ndim
 
 
@@ -55,7 +55,7 @@ def test_no_weights_stay_behind_in_the_shared_function():
     X, labels = make_data()
     trainer = make_trainer(X, labels)
     trainer.run_iteration()
-    function = exact._training_step(trainer._kind, "WR")
+    function = exact._training_step(trainer._kind.graph, "WR")
     assert [shared.container.storage[0] for shared in function._state.values()] == [None] * len(function._state)
 
 
@@ -89,6 +89,6 @@ def test_machine_code_from_disk_computes_the_same(two_processes):
 
 def test_a_long_compilation_is_announced_in_one_line_each(two_processes):
     (_, cold, _), (_, warm, _) = two_processes
-    assert [line for line in cold.splitlines() if line.startswith("nesi: compiling a training step of ff-NeSi")]
+    assert [line for line in cold.splitlines() if line.startswith("nesi: compiling the training step")]
     assert all(line.startswith("nesi: compiling ") for line in cold.splitlines()), cold
     assert warm == ""

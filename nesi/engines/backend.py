@@ -17,7 +17,9 @@ import numpy as np
 import pytensor
 from filelock import FileLock
 from pytensor.compile.mode import get_mode
+from pytensor.graph.rewriting.basic import dfs_rewriter
 
+from nesi.engines import kernels
 from nesi.errors import NesiError
 
 Expression = Any
@@ -26,6 +28,7 @@ State = dict[str, Any]
 _MODES = {"numba": "NUMBA", "c": "CVM", "jax": "JAX"}
 BACKENDS = tuple(_MODES)
 _ANNOUNCE_AFTER_SECONDS = 3.0
+_AFTER_SPECIALIZATION = 3.5  # a position in PyTensor's sequence of rewrites
 
 # Numba's thread pool and a lent state both serve one caller at a time.
 _one_call_at_a_time = threading.RLock()
@@ -41,6 +44,14 @@ def check_backend(backend: str) -> None:
 def has_kernels(backend: str) -> bool:
     """Whether the Ops of `nesi.engines.kernels` are compiled there; elsewhere the plain equations are."""
     return backend == "numba"
+
+
+def _mode(backend: str) -> Any:
+    mode = get_mode(_MODES[backend])
+    if not has_kernels(backend):
+        return mode
+    # After products have become plain ones of matrices (2), before elementwise operations are fused (49).
+    return mode.register((dfs_rewriter(kernels.transposed_products), _AFTER_SPECIALIZATION))
 
 
 class CompiledFunction:
@@ -64,7 +75,7 @@ class CompiledFunction:
             list(inputs),
             list(outputs),
             updates=[(state[key], value) for key, value in (updates or {}).items()],
-            mode=get_mode(_MODES[backend]),
+            mode=_mode(backend),
             accept_inplace=True,  # the kernels write over the weights they are given
             on_unused_input="ignore",
             trust_input=backend != "jax",

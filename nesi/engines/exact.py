@@ -14,7 +14,7 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import kernels, sparse_kernels
 from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
-from nesi.networks import NETWORKS, Network
+from nesi.networks import Network
 from nesi.observations import Points, SparseRows
 
 
@@ -30,9 +30,30 @@ class Inference(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """All that decides which graph is compiled: sizes do not."""
+    """A network and how to compute it."""
 
     network: Network
+    rule: str
+    dtype: str
+    backend: str
+    sparse: bool
+
+    @property
+    def graph(self) -> GraphKind:
+        return GraphKind(self.rule, self.dtype, self.backend, self.sparse)
+
+    def network_inputs(self, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+        """What makes the one compiled graph that of this network: is it recurrent, and when does it label itself.
+
+        BvSB is at most 1: with a threshold above, a network never labels a point itself.
+        """
+        limit = threshold if self.network.self_labeling else 2.0
+        return np.asarray(self.network.recurrent, "int8"), np.asarray(limit, self.dtype)
+
+
+class GraphKind(NamedTuple):
+    """All that decides which graph is compiled: neither the network nor sizes do."""
+
     rule: str
     dtype: str
     backend: str
@@ -44,7 +65,8 @@ class ExactEngine:
 
     def __init__(self, kind: Kind, W: np.ndarray, R: np.ndarray, normalization: float, threshold: float) -> None:
         self._kind = kind
-        self._A, self._threshold = np.asarray(normalization, "float64"), np.asarray(threshold, kind.dtype)
+        self._A = np.asarray(normalization, "float64")
+        self._network_inputs = kind.network_inputs(threshold)
         self._capacity = 0
         self.set_weights(W, R)
 
@@ -77,8 +99,8 @@ class ExactEngine:
         dtype = self._kind.dtype
         arrays = [*as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
         inputs = self._fit_to_backend(arrays)
-        function = _training_step(self._kind, learn)
-        log_likelihood, self_labeled = function(self._state, *inputs, self._A, self._threshold)
+        function = _training_step(self._kind.graph, learn)
+        log_likelihood, self_labeled = function(self._state, *inputs, self._A, *self._network_inputs)
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
 
     def end_iteration(self) -> None:
@@ -94,7 +116,10 @@ class ExactEngine:
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
         no_learning = np.zeros(len(labels), self._kind.dtype)
         inputs = self._fit_to_backend([*as_arrays(points), labels, no_learning, no_learning])
-        outputs = _inference(_without_learning(self._kind))(self._state, *inputs[:-2], self._A)
+        recurrent = self._network_inputs[0]
+        outputs = _inference(self._kind.graph._replace(rule="sequential"))(
+            self._state, *inputs[:-2], self._A, recurrent
+        )
         return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
 
     def _fit_to_backend(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -126,11 +151,6 @@ def derived_from_W(W: np.ndarray) -> State:
     }
 
 
-def _without_learning(kind: Kind) -> Kind:
-    """Networks that differ only in how they learn share one compiled inference."""
-    return kind._replace(network=NETWORKS["r" if kind.network.recurrent else "ff"], rule="sequential")
-
-
 def as_arrays(points: Points) -> tuple[np.ndarray, ...]:
     return tuple(points) if isinstance(points, SparseRows) else (points,)
 
@@ -141,14 +161,14 @@ def as_arrays(points: Points) -> tuple[np.ndarray, ...]:
 class _Graph:
     """The symbolic pieces that training and inference share."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: GraphKind) -> None:
         self.kind = kind
         dtype = kind.dtype
         names = {"W": 2, "log_W": 2, "R": 2}
         self.state = {name: state_variable(name, ndim, dtype) for name, ndim in names.items()}
         self.state["W_sum"] = state_variable("W_sum", 1, "float64")
         self.labels = pt.lvector("labels")
-        self.A = pt.dscalar("A")
+        self.A, self.recurrent = pt.dscalar("A"), pt.bscalar("recurrent")
         if kind.sparse:
             self.state["log_W_sum"] = state_variable("log_W_sum", 1, "float64")
             self.points = [pt.vector("x", dtype=dtype), pt.lvector("columns"), pt.lvector("row_starts")]
@@ -169,15 +189,15 @@ class _Graph:
 
     def activities(self) -> tuple[Expression, Expression]:
         """s (T1.4) and the log-likelihood of every point."""
-        drive, R, recurrent = self.drive(), self.state["R"], self.kind.network.recurrent
+        drive, R = self.drive(), self.state["R"]
         W_sum = self.state["W_sum"].astype(drive.dtype)
         if has_kernels(self.kind.backend):
-            log_prior = log_prior_table(R, drive.dtype)
-            s, log_likelihood = kernels.Activities(recurrent)(drive, log_prior, self.labels, W_sum)
+            tables = top_down_tables(R, self.recurrent, drive.dtype)
+            s, log_likelihood = kernels.Activities()(drive, *tables, self.labels, W_sum)
             return s.astype(self.kind.dtype), log_likelihood
-        u = self.u().astype(drive.dtype)
-        total = drive + equations.top_down_drive(u, R.astype(drive.dtype)) if recurrent else drive
-        log_joint = equations.log_joint(drive, W_sum, u, self.labels, R.astype(drive.dtype))
+        u, R = self.u().astype(drive.dtype), R.astype(drive.dtype)
+        total = drive + pt.where(self.recurrent, equations.top_down_drive(u, R), 0)
+        log_joint = equations.log_joint(drive, W_sum, u, self.labels, R)
         return equations.first_hidden(total).astype(self.kind.dtype), equations.log_likelihood(log_joint, 0)
 
     def u(self) -> Expression:
@@ -212,7 +232,7 @@ class _Graph:
 
 
 @cache
-def _training_step(kind: Kind, learn: str) -> CompiledFunction:
+def _training_step(kind: GraphKind, learn: str) -> CompiledFunction:
     graph = _Graph(kind)
     epsilon_W, epsilon_R = pt.vector("epsilon_W", dtype=kind.dtype), pt.vector("epsilon_R", dtype=kind.dtype)
     threshold = pt.scalar("threshold", dtype=kind.dtype)
@@ -221,28 +241,31 @@ def _training_step(kind: Kind, learn: str) -> CompiledFunction:
     self_labeled = pt.zeros((), dtype="float64")
     if "R" in learn:
         R = graph.state["R"]
-        inferred = equations.inferred_class(s, R) if kind.network.self_labeling else None
+        inferred = equations.inferred_class(s, R)
         t, self_labeled = taught_classes(graph.u(), graph.labels, inferred, threshold, epsilon_R)
         decay, gains = equations.MINIBATCH_RULES[kind.rule](t, epsilon_R)  # K columns: nothing to speed up
         updates["R"] = equations.update_R(R, decay, gains, s).astype(kind.dtype)
     if "W" in learn:
         updates |= graph.updates_of_W(*graph.gains(s, epsilon_W))
-    inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, threshold]
-    name = f"a training step of {kind.network.name}-NeSi"
-    return CompiledFunction(name, kind.backend, inputs, [log_likelihood, self_labeled], graph.state, updates)
+    inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]
+    return CompiledFunction(
+        "the training step", kind.backend, inputs, [log_likelihood, self_labeled], graph.state, updates
+    )
 
 
-def log_prior_table(R: Expression, dtype: str) -> Expression:
-    """The top-down term of T1.5 for every label: log R_kc in row k; and for none: log mean_k R_kc in the last row."""
-    return pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(dtype)
+def top_down_tables(R: Expression, recurrent: Expression, dtype: str) -> tuple[Expression, Expression]:
+    """The top-down term of T1.5 as the network uses it (zero if it is not recurrent), and as the likelihood does.
+
+    One row for every label, log R_kc, and a last row for points without: log mean_k R_kc.
+    """
+    log_prior = pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(dtype)
+    return pt.where(recurrent, log_prior, 0).astype(dtype), log_prior
 
 
 def taught_classes(
-    u: Expression, labels: Expression, inferred: Expression | None, threshold: Expression, epsilon_R: Expression
+    u: Expression, labels: Expression, inferred: Expression, threshold: Expression, epsilon_R: Expression
 ) -> tuple[Expression, Expression]:
     """What the second layer learns from, and the number of points that the network labeled itself."""
-    if inferred is None:
-        return equations.teaching_signal(u, labels), pt.zeros((), dtype="float64")
     self_labels = equations.self_label(inferred, threshold)
     unlabeled = pt.lt(labels, 0) & pt.gt(epsilon_R, 0)  # a learning rate of zero marks points that only fill a batch
     count = (self_labels.sum(axis=1) * unlabeled).sum(dtype="float64")
@@ -250,10 +273,9 @@ def taught_classes(
 
 
 @cache
-def _inference(kind: Kind) -> CompiledFunction:
+def _inference(kind: GraphKind) -> CompiledFunction:
     graph = _Graph(kind)
     s, log_likelihood = graph.activities()
     t = equations.second_hidden(s, graph.state["R"], graph.u(), graph.labels)
-    inputs: list[Any] = [*graph.points, graph.labels, graph.A]
-    name = f"inference in {kind.network.name}-NeSi"
-    return CompiledFunction(name, kind.backend, inputs, [s, t, log_likelihood], graph.state)
+    inputs: list[Any] = [*graph.points, graph.labels, graph.A, graph.recurrent]
+    return CompiledFunction("inference", kind.backend, inputs, [s, t, log_likelihood], graph.state)

@@ -17,7 +17,10 @@ import pytensor.tensor as pt
 from numba import get_num_threads, njit, prange
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.math import Dot
 
 from nesi.engines import fast_math
 
@@ -29,6 +32,8 @@ get_num_threads()
 _FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 _BLOCK = 512  # columns per task: a strip of activities that stays in the first-level cache
 parallel_njit = njit(parallel=True, fastmath=_FLAGS)  # cached on disk as part of the graphs that use it
+vectorised_njit = njit(fastmath=_FLAGS)
+SMALL = 200_000  # with fewer values than this, waking up other threads costs more than they help
 
 
 def register_kernel(op_type: type[Op], choose: Callable[[Op], Callable[..., Any]], *written_in: Any) -> None:
@@ -41,74 +46,131 @@ def register_kernel(op_type: type[Op], choose: Callable[[Op], Callable[..., Any]
         return choose(op), version
 
 
+# ---- products with a transposed matrix -------------------------------------------------------------------
+
+
+class Product(Op):
+    """(a, b) -> a b^T or a^T b, whichever of the two is `transposed`.
+
+    PyTensor's own transposition hides from numba that the matrix is contiguous, and BLAS then gets a copy of it, which
+    costs more than the product of a small mini-batch.
+    """
+
+    __props__ = ("transposed",)
+
+    def __init__(self, transposed: str) -> None:
+        self.transposed = transposed
+
+    def make_node(self, a: Any, b: Any) -> Apply:
+        a, b = pt.as_tensor_variable(a), pt.as_tensor_variable(b)
+        return Apply(self, [a, b], [pt.matrix(dtype=a.dtype)])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        a, b = inputs
+        output_storage[0][0] = a @ b.T if self.transposed == "second" else a.T @ b
+
+
+@njit
+def _times_transposed(a, b):  # type: ignore[no-untyped-def]
+    return np.dot(a, b.T)
+
+
+@njit
+def _transposed_times(a, b):  # type: ignore[no-untyped-def]
+    return np.dot(a.T, b)
+
+
+def _transposed(variable: Any) -> Any | None:
+    """The matrix that `variable` is the transpose of."""
+    node = variable.owner
+    is_transpose = node is not None and isinstance(node.op, DimShuffle) and tuple(node.op.new_order) == (1, 0)
+    return node.inputs[0] if is_transpose else None
+
+
+@node_rewriter([Dot])
+def transposed_products(fgraph: Any, node: Apply) -> list[Any] | None:
+    """Let the equations say a @ b.T, and use `Product` for it."""
+    a, b = node.inputs
+    if a.ndim != 2 or b.ndim != 2 or a.dtype != b.dtype:
+        return None
+    if (matrix := _transposed(b)) is not None:
+        return [Product("second")(a, matrix)]
+    if (matrix := _transposed(a)) is not None:
+        return [Product("first")(matrix, b)]
+    return None
+
+
 # ---- T1.4 and the likelihood -----------------------------------------------------------------------------
 
 
 class Activities(Op):
-    """(drive, log_prior, labels, W_sum) -> T1.4's s, and eq. (loglikelihood) without the Gamma term.
+    """(drive, feedback, log_prior, labels, W_sum) -> T1.4's s, and eq. (loglikelihood) without the Gamma term.
 
-    Row k of `log_prior` is log R_kc, its last row log mean_k R_kc for points without a label. The recurrent
-    network adds it to the drive before the softmax (T1.5); the likelihood contains it in every network.
-    The drive is used up: s takes its place in memory.
+    Row k of `log_prior` is log R_kc, its last row log mean_k R_kc for points without a label. `feedback` is the same
+    table in recurrent networks, which add it to the drive before the softmax (T1.5), and zero in feedforward ones; the
+    likelihood contains the prior in every network. The drive is used up: s takes its place in memory.
     """
 
-    __props__ = ("recurrent",)
+    __props__ = ()
     destroy_map = {0: [0]}  # noqa: RUF012  (PyTensor reads it from the class)
 
-    def __init__(self, recurrent: bool) -> None:
-        self.recurrent = recurrent
-
-    def make_node(self, drive: Any, log_prior: Any, labels: Any, W_sum: Any) -> Apply:
-        inputs = [pt.as_tensor_variable(x) for x in (drive, log_prior, labels, W_sum)]
-        return Apply(self, inputs, [inputs[0].type(), pt.dvector()])
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, variables, [variables[0].type(), pt.dvector()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        drive, log_prior, labels, W_sum = inputs
+        drive, feedback, log_prior, labels, W_sum = inputs
         K = len(log_prior) - 1
-        prior = log_prior[np.where(labels >= 0, labels, K)]
-        joint = drive + prior - W_sum
+        joint = drive + log_prior[labels] - W_sum  # label -1 is the last row
         largest = joint.max(axis=1)
         likelihood = (
             largest + np.log(np.exp(joint - largest[:, None]).sum(axis=1)) - np.where(labels >= 0, np.log(K), 0)
         )
-        if self.recurrent:
-            drive += prior
+        drive += feedback[labels]
         drive -= drive.max(axis=1, keepdims=True)
         np.exp(drive, out=drive)
         drive /= drive.sum(axis=1, keepdims=True)
         output_storage[0][0], output_storage[1][0] = drive, likelihood.astype(np.float64)
 
 
-def _activities_kernel(recurrent: bool) -> Callable[..., Any]:
-    @parallel_njit
-    def activities(drive, log_prior, labels, W_sum):  # type: ignore[no-untyped-def]
-        n_points, C = drive.shape
-        K = log_prior.shape[0] - 1
-        likelihood = np.empty(n_points, dtype=np.float64)
-        for n in prange(n_points):
-            prior = log_prior[labels[n]] if labels[n] >= 0 else log_prior[K]
-            joint = np.empty(C, dtype=drive.dtype)
-            largest = largest_joint = drive.dtype.type(-np.inf)
-            for c in range(C):
-                joint[c] = drive[n, c] + prior[c] - W_sum[c]
-                largest_joint = max(largest_joint, joint[c])
-                if recurrent:
-                    drive[n, c] += prior[c]
-                largest = max(largest, drive[n, c])
-            total = total_joint = drive.dtype.type(0)
-            for c in range(C):
-                value = fast_math.exp(drive[n, c] - largest)
-                drive[n, c] = value
-                total += value
-                total_joint += fast_math.exp(joint[c] - largest_joint)
-            for c in range(C):
-                drive[n, c] /= total
-            likelihood[n] = largest_joint + np.log(np.float64(total_joint))
-            if labels[n] >= 0:
-                likelihood[n] -= np.log(K)
-        return drive, likelihood
+@vectorised_njit
+def _activities_of_point(drive, feedback, prior, W_sum):  # type: ignore[no-untyped-def]
+    C = drive.shape[0]
+    joint = np.empty(C, dtype=drive.dtype)
+    largest = largest_joint = drive.dtype.type(-np.inf)
+    for c in range(C):
+        joint[c] = drive[c] + prior[c] - W_sum[c]
+        drive[c] += feedback[c]
+        largest_joint = max(largest_joint, joint[c])
+        largest = max(largest, drive[c])
+    total = total_joint = drive.dtype.type(0)
+    for c in range(C):
+        value = fast_math.exp(drive[c] - largest)
+        drive[c] = value
+        total += value
+        total_joint += fast_math.exp(joint[c] - largest_joint)
+    for c in range(C):
+        drive[c] /= total
+    return largest_joint + np.log(np.float64(total_joint))
 
-    return activities
+
+@parallel_njit
+def _activities_kernel(drive, feedback, log_prior, labels, W_sum):  # type: ignore[no-untyped-def]
+    n_points, C = drive.shape
+    K = log_prior.shape[0] - 1
+    likelihood = np.empty(n_points, dtype=np.float64)
+    if n_points * C < SMALL:
+        for n in range(n_points):
+            row = labels[n] if labels[n] >= 0 else K
+            likelihood[n] = _activities_of_point(drive[n], feedback[row], log_prior[row], W_sum)
+    else:
+        for n in prange(n_points):
+            row = labels[n] if labels[n] >= 0 else K
+            likelihood[n] = _activities_of_point(drive[n], feedback[row], log_prior[row], W_sum)
+    for n in range(n_points):
+        if labels[n] >= 0:
+            likelihood[n] -= np.log(K)
+    return drive, likelihood
 
 
 # ---- mini-batch rules ------------------------------------------------------------------------------------
@@ -142,22 +204,28 @@ class Gains(Op):
 
 
 def _gains_kernel(sequential: bool) -> Callable[..., Any]:
+    @vectorised_njit
+    def strip(activity, epsilon, decay, first, last):  # type: ignore[no-untyped-def]
+        for i in range(activity.shape[0]):
+            n = activity.shape[0] - 1 - i
+            for c in range(first, last):
+                step = epsilon[n] * activity[n, c]
+                if sequential:
+                    activity[n, c] = step * decay[c]
+                    decay[c] *= activity.dtype.type(1) - step
+                else:
+                    activity[n, c] = step
+                    decay[c] -= step
+
     @parallel_njit
     def gains(activity, epsilon):  # type: ignore[no-untyped-def]
         n_points, n_units = activity.shape
         decay = np.ones(n_units, dtype=activity.dtype)
-        for block in prange((n_units + _BLOCK - 1) // _BLOCK):
-            first, last = block * _BLOCK, min((block + 1) * _BLOCK, n_units)
-            for i in range(n_points):
-                n = n_points - 1 - i
-                for c in range(first, last):
-                    step = epsilon[n] * activity[n, c]
-                    if sequential:
-                        activity[n, c] = step * decay[c]
-                        decay[c] *= activity.dtype.type(1) - step
-                    else:
-                        activity[n, c] = step
-                        decay[c] -= step
+        if n_points * n_units < SMALL:
+            strip(activity, epsilon, decay, 0, n_units)
+        else:
+            for block in prange((n_units + _BLOCK - 1) // _BLOCK):
+                strip(activity, epsilon, decay, block * _BLOCK, min((block + 1) * _BLOCK, n_units))
         return activity, decay
 
     return gains
@@ -189,27 +257,37 @@ class UpdateW(Op):
             storage[0] = value
 
 
+@vectorised_njit
+def _update_row(row, log_row, total_before, decay, increment):  # type: ignore[no-untyped-def]
+    changed = decay != 1
+    if not changed:
+        for d in range(row.shape[0]):
+            changed |= increment[d] != 0
+    if not changed:
+        return total_before
+    total = row.dtype.type(0)
+    for d in range(row.shape[0]):
+        value = decay * row[d] + increment[d]
+        row[d] = value
+        log_row[d] = fast_math.log(value)
+        total += value
+    return np.float64(total)
+
+
 @parallel_njit
 def _update_W_kernel(W, log_W, W_sum, decay, increment):  # type: ignore[no-untyped-def]
-    C, D = W.shape
-    for c in prange(C):
-        changed = decay[c] != 1
-        if not changed:
-            for d in range(D):
-                changed |= increment[c, d] != 0
-        if changed:
-            total = W.dtype.type(0)
-            for d in range(D):
-                value = decay[c] * W[c, d] + increment[c, d]
-                W[c, d] = value
-                log_W[c, d] = fast_math.log(value)
-                total += value
-            W_sum[c] = total
+    if W.size < SMALL:
+        for c in range(W.shape[0]):
+            W_sum[c] = _update_row(W[c], log_W[c], W_sum[c], decay[c], increment[c])
+    else:
+        for c in prange(W.shape[0]):
+            W_sum[c] = _update_row(W[c], log_W[c], W_sum[c], decay[c], increment[c])
     return W, log_W, W_sum
 
 
-_ACTIVITIES = {recurrent: _activities_kernel(recurrent) for recurrent in (False, True)}
 _GAINS = {"sequential": _gains_kernel(sequential=True), "summed": _gains_kernel(sequential=False)}
-register_kernel(Activities, lambda op: _ACTIVITIES[op.recurrent], _activities_kernel)
+_PRODUCTS = {"second": _times_transposed, "first": _transposed_times}
+register_kernel(Product, lambda op: _PRODUCTS[op.transposed], *_PRODUCTS.values())
+register_kernel(Activities, lambda op: _activities_kernel, _activities_of_point, _activities_kernel)
 register_kernel(Gains, lambda op: _GAINS[op.rule], _gains_kernel)
-register_kernel(UpdateW, lambda op: _update_W_kernel, _update_W_kernel)
+register_kernel(UpdateW, lambda op: _update_W_kernel, _update_row, _update_W_kernel)

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import sparse_kernels
 from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
-from nesi.engines.exact import Kind, taught_classes
+from nesi.engines.exact import GraphKind, Kind, taught_classes
 from nesi.observations import SparseRows
 
 
@@ -24,8 +24,8 @@ class SecondLayer:
 
     def __init__(self, kind: Kind, R: np.ndarray, threshold: float) -> None:
         backend = kind.backend if has_kernels(kind.backend) else "c"  # too small a job to bring to an accelerator
-        self._kind = kind._replace(sparse=True, backend=backend)
-        self._threshold = np.asarray(threshold, kind.dtype)
+        self._kind = kind.graph._replace(sparse=True, backend=backend)
+        self._threshold = kind.network_inputs(threshold)[1]
         self._state = {"R": np.array(R, dtype=kind.dtype, order="C")}
 
     @property
@@ -45,14 +45,14 @@ class SecondLayer:
 
 
 @cache
-def _second_layer_step(kind: Kind) -> CompiledFunction:
+def _second_layer_step(kind: GraphKind) -> CompiledFunction:
     dtype = kind.dtype
     R = state_variable("R", 2, dtype)
     s: list[Any] = [pt.vector("s", dtype=dtype), pt.lvector("columns"), pt.lvector("places")]
     labels, epsilon_R = pt.lvector("labels"), pt.vector("epsilon_R", dtype=dtype)
     threshold = pt.scalar("threshold", dtype=dtype)
     u = equations.label_input(labels, R.shape[0], dtype)
-    inferred = _inferred_class(kind, s, labels, R) if kind.network.self_labeling else None
+    inferred = _inferred_class(kind, s, labels, R)
     t, self_labeled = taught_classes(u, labels, inferred, threshold, epsilon_R)
     decay, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
     no_background = pt.zeros_like(decay)
@@ -60,12 +60,13 @@ def _second_layer_step(kind: Kind) -> CompiledFunction:
         new_R = sparse_kernels.SparseUpdate()(R, decay, no_background, gains, *s)
     else:
         new_R = sparse_kernels.sparse_update(R, decay, no_background, gains, *s).astype(dtype)
-    name = f"a second-layer step of {kind.network.name}-NeSi"
     inputs = [*s, labels, epsilon_R, threshold]
-    return CompiledFunction(name, kind.backend, inputs, [self_labeled], {"R": R}, {"R": new_R})
+    return CompiledFunction(
+        "the step of the second layer", kind.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}
+    )
 
 
-def _inferred_class(kind: Kind, s: list[Expression], labels: Expression, R: Expression) -> Expression:
+def _inferred_class(kind: GraphKind, s: list[Expression], labels: Expression, R: Expression) -> Expression:
     """T1.6 for unlabeled data, from sparse activities."""
     p = equations.class_given_unit(R)
     if has_kernels(kind.backend):

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import scipy.sparse as sp
-from numba import njit, prange
+from numba import prange
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from nesi.engines import fast_math
-from nesi.engines.kernels import parallel_njit, register_kernel
+from nesi.engines.kernels import SMALL, parallel_njit, register_kernel, vectorised_njit
 
 Expression = Any
 
@@ -40,17 +40,25 @@ class SparseDot(Op):
         output_storage[0][0] = x @ M.T.astype(np.float64)
 
 
+@vectorised_njit
+def _sparse_dot_column(data, columns, row_starts, row_of_M, result):  # type: ignore[no-untyped-def]
+    for n in range(result.shape[0]):
+        total = 0.0
+        for i in range(row_starts[n], row_starts[n + 1]):
+            total += data[i] * row_of_M[columns[i]]
+        result[n] = total
+
+
 @parallel_njit
 def _sparse_dot_kernel(data, columns, row_starts, M):  # type: ignore[no-untyped-def]
-    n_rows = row_starts.shape[0] - 1
-    result = np.empty((n_rows, M.shape[0]), dtype=np.float64)
-    for c in prange(M.shape[0]):  # one row of M at a time: it stays in the cache while all entries gather from it
-        for n in range(n_rows):
-            total = 0.0
-            for i in range(row_starts[n], row_starts[n + 1]):
-                total += data[i] * M[c, columns[i]]
-            result[n, c] = total
-    return result
+    result = np.empty((M.shape[0], row_starts.shape[0] - 1), dtype=np.float64)
+    if data.shape[0] * M.shape[0] < SMALL:
+        for c in range(M.shape[0]):
+            _sparse_dot_column(data, columns, row_starts, M[c], result[c])
+    else:
+        for c in prange(M.shape[0]):  # a row of M stays in the cache while all entries gather from it
+            _sparse_dot_column(data, columns, row_starts, M[c], result[c])
+    return np.ascontiguousarray(result.T)
 
 
 class SparseUpdate(Op):
@@ -75,16 +83,25 @@ class SparseUpdate(Op):
         output_storage[0][0] = M
 
 
+@vectorised_njit
+def _sparse_update_row(row, decay, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
+    if decay != 1 or lift != 0:
+        for d in range(row.shape[0]):
+            row[d] = decay * row[d] + lift
+    for n in range(gains.shape[0]):
+        if gains[n] != 0:
+            for i in range(row_starts[n], row_starts[n + 1]):
+                row[columns[i]] += gains[n] * data[i]
+
+
 @parallel_njit
 def _sparse_update_kernel(M, decay, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
-    for c in prange(M.shape[0]):
-        if decay[c] != 1 or lift[c] != 0:
-            for d in range(M.shape[1]):
-                M[c, d] = decay[c] * M[c, d] + lift[c]
-        for n in range(gains.shape[0]):
-            if gains[n, c] != 0:
-                for i in range(row_starts[n], row_starts[n + 1]):
-                    M[c, columns[i]] += gains[n, c] * data[i]
+    if M.size < SMALL:
+        for c in range(M.shape[0]):
+            _sparse_update_row(M[c], decay[c], lift[c], gains[:, c], data, columns, row_starts)
+    else:
+        for c in prange(M.shape[0]):
+            _sparse_update_row(M[c], decay[c], lift[c], gains[:, c], data, columns, row_starts)
     return M
 
 
@@ -106,7 +123,7 @@ class LogOfWeights(Op):
         output_storage[2][0] = log_W.sum(axis=1, dtype=np.float64)
 
 
-@njit(fastmath={"contract", "nsz"})
+@vectorised_njit
 def log_and_sum(values, logs):  # type: ignore[no-untyped-def]
     """Sums of short strips in the weights' type, their total in float64: fast, and as exact as needed."""
     total, total_log = 0.0, 0.0
@@ -126,13 +143,17 @@ def _log_kernel(log_W, W):  # type: ignore[no-untyped-def]
     C = W.shape[0]
     W_sum = np.empty(C, dtype=np.float64)
     log_W_sum = np.empty(C, dtype=np.float64)
-    for c in prange(C):
-        W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
+    if W.size < SMALL:
+        for c in range(C):
+            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
+    else:
+        for c in prange(C):
+            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
     return log_W, W_sum, log_W_sum
 
 
-register_kernel(SparseDot, lambda op: _sparse_dot_kernel, _sparse_dot_kernel)
-register_kernel(SparseUpdate, lambda op: _sparse_update_kernel, _sparse_update_kernel)
+register_kernel(SparseDot, lambda op: _sparse_dot_kernel, _sparse_dot_column, _sparse_dot_kernel)
+register_kernel(SparseUpdate, lambda op: _sparse_update_kernel, _sparse_update_row, _sparse_update_kernel)
 register_kernel(LogOfWeights, lambda op: _log_kernel, log_and_sum, _log_kernel)
 
 

@@ -20,13 +20,14 @@ from nesi.engines import sparse_kernels, truncated_kernels
 from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
 from nesi.engines.exact import (
     ExactEngine,
+    GraphKind,
     Inference,
     Kind,
     StepInfo,
     as_arrays,
     derived_from_W,
-    log_prior_table,
     taught_classes,
+    top_down_tables,
 )
 from nesi.errors import NesiError
 from nesi.observations import Observations, Points
@@ -77,7 +78,8 @@ class TruncatedEngine:
         if not has_kernels(kind.backend):
             raise NesiError(f"Truncated inference needs the backend numba, but the backend is {kind.backend}.")
         self._kind, self._data, self._labels, self._rng = kind, data, labels, rng
-        self._A, self._threshold = np.asarray(normalization, "float64"), np.asarray(threshold, kind.dtype)
+        self._A, self._threshold = np.asarray(normalization, "float64"), threshold
+        self._network_inputs = kind.network_inputs(threshold)
         C = len(W)
         self._settings = settings or TruncationSettings()
         self._size = min(self._settings.active, C)
@@ -116,9 +118,10 @@ class TruncatedEngine:
         units = self._current_units()
         dtype = self._kind.dtype
         rates = [np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
-        function = _training_step(self._kind, learn, self._leaders)
+        function = _training_step(self._kind.graph, learn, self._leaders)
+        threshold = self._network_inputs[1]
         chosen, _, bound, self_labeled = function(
-            self._state, *self._search_inputs(points, labels, units[indices]), *rates, self._threshold
+            self._state, *self._search_inputs(points, labels, units[indices]), *rates, threshold
         )
         units[indices] = chosen
         return StepInfo(bound, int(self_labeled))
@@ -135,7 +138,7 @@ class TruncatedEngine:
         units = self._current_units()
         points = self._data.take(indices, self._kind.dtype)
         inputs = self._search_inputs(points, self._labels[indices], units[indices])
-        found = Candidates(*_e_step(self._kind, self._leaders)(self._state, *inputs))
+        found = Candidates(*_e_step(self._kind.graph, self._leaders)(self._state, *inputs))
         units[indices] = found.units
         return found
 
@@ -144,7 +147,7 @@ class TruncatedEngine:
         return self._exact().infer(points, labels)
 
     def _exact(self) -> ExactEngine:
-        return ExactEngine(self._kind, self.W, self.R, float(self._A), float(self._threshold))
+        return ExactEngine(self._kind, self.W, self.R, float(self._A), self._threshold)
 
     # ---- candidates --------------------------------------------------------------------------------------------
 
@@ -157,8 +160,8 @@ class TruncatedEngine:
             for first in range(0, n_points, size):
                 chunk = np.arange(first, min(first + size, n_points))
                 arrays = as_arrays(self._data.take(chunk, self._kind.dtype))
-                function = _best_units(self._kind)
-                (self._units[chunk],) = function(self._state, *arrays, self._labels[chunk], self._A, self._units[chunk])
+                inputs = [*arrays, self._labels[chunk], self._A, self._network_inputs[0], self._units[chunk]]
+                (self._units[chunk],) = _best_units(self._kind.graph)(self._state, *inputs)
             self.end_iteration()
         return self._units
 
@@ -166,7 +169,8 @@ class TruncatedEngine:
         n, size = units.shape
         strangers = self._rng.integers(len(self.W), size=(n, self._settings.strangers), dtype=np.int32)
         starts = np.arange(n + 1, dtype=np.int64) * size
-        return [*as_arrays(points), labels, self._A, units, self._neighbours, strangers, starts]
+        recurrent = self._network_inputs[0]
+        return [*as_arrays(points), labels, self._A, recurrent, units, self._neighbours, strangers, starts]
 
     def search_state(self) -> dict[str, np.ndarray]:
         return {"units": self._current_units(), "neighbours": self._neighbours}
@@ -184,11 +188,11 @@ class TruncatedEngine:
 
 
 class _Graph:
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: GraphKind) -> None:
         self.kind = kind
         self.state = {name: state_variable(name, 2, kind.dtype) for name in ("W", "log_W", "R")}
         self.state |= {name: state_variable(name, 1, "float64") for name in ("W_sum", "log_W_sum")}
-        self.labels, self.A = pt.lvector("labels"), pt.dscalar("A")
+        self.labels, self.A, self.recurrent = pt.lvector("labels"), pt.dscalar("A"), pt.bscalar("recurrent")
         self.units, self.neighbours, self.strangers = (
             pt.imatrix("units"),
             pt.imatrix("neighbours"),
@@ -204,17 +208,18 @@ class _Graph:
 
     @property
     def search_inputs(self) -> list[Expression]:
-        return [*self.points, self.labels, self.A, self.units, self.neighbours, self.strangers, self.starts]
+        search = [self.units, self.neighbours, self.strangers, self.starts]
+        return [*self.points, self.labels, self.A, self.recurrent, *search]
 
     def search(self, leaders: int) -> tuple[Expression, Expression, Expression]:
-        op = truncated_kernels.Search(self.kind.network.recurrent, self.kind.sparse, leaders)
+        op = truncated_kernels.Search(self.kind.sparse, leaders)
         weights = [self.state[name] for name in ("log_W", "log_W_sum", "W_sum")]
-        log_prior = log_prior_table(self.state["R"], "float64")
-        return op(*weights, log_prior, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
+        tables = top_down_tables(self.state["R"], self.recurrent, "float64")
+        return op(*weights, *tables, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
 
 
 @cache
-def _training_step(kind: Kind, learn: str, leaders: int) -> CompiledFunction:
+def _training_step(kind: GraphKind, learn: str, leaders: int) -> CompiledFunction:
     graph = _Graph(kind)
     state, dtype = graph.state, kind.dtype
     epsilon_W, epsilon_R = pt.vector("epsilon_W", dtype=dtype), pt.vector("epsilon_R", dtype=dtype)
@@ -226,9 +231,7 @@ def _training_step(kind: Kind, learn: str, leaders: int) -> CompiledFunction:
         R = state["R"]
         rows = [s.flatten(), units.flatten().astype("int64"), graph.starts]
         u = equations.label_input(graph.labels, R.shape[0], dtype)
-        inferred = None
-        if kind.network.self_labeling:
-            inferred = sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R))
+        inferred = sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R))
         t, self_labeled = taught_classes(u, graph.labels, inferred, threshold, epsilon_R)
         decay, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
         updates["R"] = sparse_kernels.SparseUpdate()(R, decay, pt.zeros_like(decay), gains, *rows)
@@ -237,28 +240,30 @@ def _training_step(kind: Kind, learn: str, leaders: int) -> CompiledFunction:
         op = truncated_kernels.UpdateActiveRows(kind.rule, kind.sparse)
         updates |= zip(names, op(*(state[name] for name in names), epsilon_W, units, s, *graph.seen), strict=True)
     inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
-    name = f"a truncated training step of {kind.network.name}-NeSi"
-    return CompiledFunction(name, kind.backend, inputs, [units, s, bound, self_labeled], state, updates)
+    return CompiledFunction(
+        "the truncated training step", kind.backend, inputs, [units, s, bound, self_labeled], state, updates
+    )
 
 
 @cache
-def _e_step(kind: Kind, leaders: int) -> CompiledFunction:
+def _e_step(kind: GraphKind, leaders: int) -> CompiledFunction:
     graph = _Graph(kind)
-    name = f"the truncated E-step of {kind.network.name}-NeSi"
-    return CompiledFunction(name, kind.backend, graph.search_inputs, graph.search(leaders), graph.state)
+    return CompiledFunction(
+        "the truncated E-step", kind.backend, graph.search_inputs, graph.search(leaders), graph.state
+    )
 
 
 @cache
-def _best_units(kind: Kind) -> CompiledFunction:
+def _best_units(kind: GraphKind) -> CompiledFunction:
     """The first candidates, from the drives of all units."""
     graph = _Graph(kind)
     if kind.sparse:
         drive = sparse_kernels.SparseDot()(*graph.points, graph.state["log_W"]) + graph.state["log_W_sum"][None, :]
     else:
         drive = equations.bottom_up_drive(graph.seen[0], graph.state["log_W"])
-    log_prior = log_prior_table(graph.state["R"], "float64")
-    chosen = truncated_kernels.BestUnits(kind.network.recurrent)(drive, log_prior, graph.labels, graph.units)
-    inputs = [*graph.points, graph.labels, graph.A, graph.units]
+    feedback, _ = top_down_tables(graph.state["R"], graph.recurrent, "float64")
+    chosen = truncated_kernels.BestUnits()(drive, feedback, graph.labels, graph.units)
+    inputs = [*graph.points, graph.labels, graph.A, graph.recurrent, graph.units]
     return CompiledFunction("the start of the search", kind.backend, inputs, [chosen], graph.state)
 
 

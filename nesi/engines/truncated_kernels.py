@@ -16,18 +16,17 @@ from numba import njit, prange
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
-from nesi.engines.kernels import parallel_njit, register_kernel
+from nesi.engines.kernels import parallel_njit, register_kernel, vectorised_njit
 from nesi.engines.sparse_kernels import log_and_sum
 
 _POINTS_PER_TASK = 64
 _NEGLIGIBLE = 1e-6  # activities below this change no weight by more than float32 can show
-_vectorised = njit(fastmath={"contract", "nsz", "reassoc"})
 
 
 # ---- bottom-up drive of one unit for one point ---------------------------------------------------------------
 
 
-@_vectorised
+@vectorised_njit
 def _dense_drive(points, n, log_W, log_W_sum, c):  # type: ignore[no-untyped-def]
     y = points[0]
     total = y.dtype.type(0)
@@ -36,7 +35,7 @@ def _dense_drive(points, n, log_W, log_W_sum, c):  # type: ignore[no-untyped-def
     return total
 
 
-@_vectorised
+@vectorised_njit
 def _sparse_drive(points, n, log_W, log_W_sum, c):  # type: ignore[no-untyped-def]
     data, columns, row_starts = points
     row = log_W[c]
@@ -58,35 +57,35 @@ def _drive(points: Any, n: int, log_W: np.ndarray, log_W_sum: np.ndarray, c: int
 
 
 class Search(Op):
-    """(log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, *points) -> units, s, bound.
+    """(log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points) -> units, s, bound.
 
     Row n of `units` holds the candidates of point n, best first. They compete with the neighbours of the `leaders`
     best among them and with the random `strangers`; the best stay. s is T1.4 on them, and the bound is
     log sum_{c in units} p(y, l, c) without the Gamma term: the free energy of the truncated posterior.
-    `log_prior` has one row per class and a last one for points without a label, as in `kernels.Activities`.
+    `feedback` and `log_prior` have one row per class and a last one for points without a label, as in
+    `kernels.Activities`.
     """
 
-    __props__ = ("recurrent", "sparse", "leaders")
+    __props__ = ("sparse", "leaders")
 
-    def __init__(self, recurrent: bool, sparse: bool, leaders: int) -> None:
-        self.recurrent, self.sparse, self.leaders = recurrent, sparse, leaders
+    def __init__(self, sparse: bool, leaders: int) -> None:
+        self.sparse, self.leaders = sparse, leaders
 
     def make_node(self, *inputs: Any) -> Apply:
         variables = [pt.as_tensor_variable(x) for x in inputs]
         return Apply(self, variables, [pt.imatrix(), pt.matrix(dtype=variables[0].dtype), pt.dvector()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, *points = inputs
+        log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points = inputs
         size, C, K = units.shape[1], len(log_W), len(log_prior) - 1
         chosen = np.empty_like(units)
         s = np.empty(units.shape, dtype=log_W.dtype)
         bound = np.empty(len(units))
         for n, candidates in enumerate(units):
-            prior = log_prior[labels[n] if labels[n] >= 0 else K]
+            prior, top_down = log_prior[labels[n]], feedback[labels[n]]  # label -1 is the last row
 
-            def score(c: int, n: int = n, prior: np.ndarray = prior) -> float:
-                drive = _drive(points, n, log_W, log_W_sum, c)
-                return drive + prior[c] if self.recurrent else drive
+            def score(c: int, n: int = n, top_down: np.ndarray = top_down) -> float:
+                return _drive(points, n, log_W, log_W_sum, c) + top_down[c]
 
             scores = {c: score(c) for c in candidates.tolist()}
             leaders = sorted(scores, key=scores.__getitem__, reverse=True)[: self.leaders]
@@ -96,8 +95,8 @@ class Search(Op):
             values = np.array([scores[c] for c in best])
             weights = np.exp(values - values[0]) if np.isfinite(values[0]) else np.zeros(size)
             chosen[n], s[n] = best, weights / max(weights.sum(), 1e-300)
-            shift = np.zeros(size) if self.recurrent else prior[best]
-            joint = values + shift - W_sum[best]
+            with np.errstate(invalid="ignore"):  # -inf of a class that rules a unit out
+                joint = np.where(np.isfinite(values), values - top_down[best] + prior[best], values) - W_sum[best]
             with np.errstate(invalid="ignore", divide="ignore"):
                 bound[n] = (
                     joint.max() + np.log(np.exp(joint - joint.max()).sum()) - (np.log(K) if labels[n] >= 0 else 0)
@@ -106,10 +105,11 @@ class Search(Op):
             storage[0] = value
 
 
-def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> Callable[..., Any]:
-    @_vectorised
-    def search_points(first, last, weights, log_prior, labels, units, neighbours, strangers, points, results):  # type: ignore[no-untyped-def]
+def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any]:
+    @vectorised_njit
+    def search_points(first, last, weights, tables, labels, units, neighbours, strangers, points, results):  # type: ignore[no-untyped-def]
         log_W, log_W_sum, W_sum = weights
+        feedback, log_prior = tables
         chosen, s, bound = results
         C, K, size = log_W.shape[0], log_prior.shape[0] - 1, units.shape[1]
         seen_by = np.full(C, -1, dtype=np.int32)  # the last point that has looked at a unit
@@ -119,7 +119,8 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
         n_neighbours = neighbours.shape[1]
         n_others = leaders * n_neighbours + strangers.shape[1]
         for n in range(first, last):
-            prior = log_prior[labels[n]] if labels[n] >= 0 else log_prior[K]
+            row = labels[n] if labels[n] >= 0 else K
+            prior, top_down = log_prior[row], feedback[row]
             filled = 0
             for j in range(-size, n_others):
                 if j == 0:
@@ -134,9 +135,7 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
                 if c < 0 or seen_by[c] == n:
                     continue
                 seen_by[c] = n
-                score = np.float64(drive(points, n, log_W, log_W_sum, c))
-                if recurrent:
-                    score += prior[c]
+                score = np.float64(drive(points, n, log_W, log_W_sum, c)) + top_down[c]
                 if filled == size and score <= value[size - 1]:
                     continue
                 place = min(filled, size - 1)  # the worst one leaves
@@ -151,9 +150,9 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
                 s[n, j] = weight
                 total += weight
                 chosen[n, j] = unit[j]
-                value[j] -= W_sum[unit[j]]  # from here on log p(y, l, c)
-                if not recurrent:
-                    value[j] += prior[unit[j]]
+                c = unit[j]
+                if value[j] > -np.inf:  # from here on log p(y, l, c); a class may rule a unit out
+                    value[j] += prior[c] - top_down[c] - W_sum[c]
                 largest = max(largest, value[j])
             joint = 0.0
             for j in range(size):
@@ -164,15 +163,15 @@ def _search_kernel(recurrent: bool, drive: Callable[..., Any], leaders: int) -> 
             bound[n] = largest + np.log(joint) - (np.log(K) if labels[n] >= 0 else 0.0)
 
     @parallel_njit
-    def search(log_W, log_W_sum, W_sum, log_prior, labels, units, neighbours, strangers, *points):  # type: ignore[no-untyped-def]
+    def search(log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points):  # type: ignore[no-untyped-def]
         n_points = units.shape[0]
         chosen = np.empty(units.shape, dtype=np.int32)
         s = np.empty(units.shape, dtype=log_W.dtype)
         bound = np.empty(n_points, dtype=np.float64)
         for task in prange((n_points + _POINTS_PER_TASK - 1) // _POINTS_PER_TASK):
             first, last = task * _POINTS_PER_TASK, min((task + 1) * _POINTS_PER_TASK, n_points)
-            weights, results = (log_W, log_W_sum, W_sum), (chosen, s, bound)
-            search_points(first, last, weights, log_prior, labels, units, neighbours, strangers, points, results)
+            weights, tables, results = (log_W, log_W_sum, W_sum), (feedback, log_prior), (chosen, s, bound)
+            search_points(first, last, weights, tables, labels, units, neighbours, strangers, points, results)
         return chosen, s, bound
 
     return search
@@ -245,7 +244,7 @@ def _points_of_units(units, s, C):  # type: ignore[no-untyped-def]
     return starts, point, activity
 
 
-@_vectorised
+@vectorised_njit
 def _add_dense_rows(row, decay, point, gain, points):  # type: ignore[no-untyped-def]
     """row = decay row + sum_i gain_i y_i, four points at a time so that the row is read and written less often."""
     y = points[0]
@@ -270,7 +269,7 @@ def _add_dense_rows(row, decay, point, gain, points):  # type: ignore[no-untyped
         factor = row.dtype.type(1)
 
 
-@_vectorised
+@vectorised_njit
 def _add_sparse_rows(row, decay, point, gain, points):  # type: ignore[no-untyped-def]
     """row = decay row + sum_i gain_i (1 + x_i)."""
     data, columns, row_starts = points
@@ -379,52 +378,41 @@ def _neighbours_kernel(neighbours, units):  # type: ignore[no-untyped-def]
 
 
 class BestUnits(Op):
-    """(drive, log_prior, labels, units) -> the best units of each point among all, as many as `units` has columns."""
+    """(drive, feedback, labels, units) -> the best units of each point among all, as many as `units` has columns."""
 
-    __props__ = ("recurrent",)
-
-    def __init__(self, recurrent: bool) -> None:
-        self.recurrent = recurrent
+    __props__ = ()
 
     def make_node(self, *inputs: Any) -> Apply:
         return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.imatrix()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        drive, log_prior, labels, units = inputs
-        total = drive + log_prior[labels] if self.recurrent else drive  # label -1 is the last row
+        drive, feedback, labels, units = inputs
+        total = drive + feedback[labels]  # label -1 is the last row
         output_storage[0][0] = np.argsort(-total, axis=1, kind="stable")[:, : units.shape[1]].astype(np.int32)
 
 
-def _best_units_kernel(recurrent: bool) -> Callable[..., Any]:
-    @parallel_njit
-    def best_units(drive, log_prior, labels, units):  # type: ignore[no-untyped-def]
-        n_points, C = drive.shape
-        size, K = units.shape[1], log_prior.shape[0] - 1
-        chosen = np.empty(units.shape, dtype=np.int32)
-        for n in prange(n_points):
-            prior = log_prior[labels[n]] if labels[n] >= 0 else log_prior[K]
-            value = np.full(size, -np.inf, dtype=np.float64)
-            for c in range(C):
-                total = np.float64(drive[n, c])
-                if recurrent:
-                    total += prior[c]
-                if c < size or total > value[size - 1]:
-                    place = min(c, size - 1)
-                    while place > 0 and value[place - 1] < total:
-                        value[place], chosen[n, place] = value[place - 1], chosen[n, place - 1]
-                        place -= 1
-                    value[place], chosen[n, place] = total, c
-        return chosen
-
-    return best_units
+@parallel_njit
+def _best_units_kernel(drive, feedback, labels, units):  # type: ignore[no-untyped-def]
+    n_points, C = drive.shape
+    size, K = units.shape[1], feedback.shape[0] - 1
+    chosen = np.empty(units.shape, dtype=np.int32)
+    for n in prange(n_points):
+        top_down = feedback[labels[n]] if labels[n] >= 0 else feedback[K]
+        value = np.full(size, -np.inf, dtype=np.float64)
+        for c in range(C):
+            total = np.float64(drive[n, c]) + top_down[c]
+            if c < size or total > value[size - 1]:
+                place = min(c, size - 1)
+                while place > 0 and value[place - 1] < total:
+                    value[place], chosen[n, place] = value[place - 1], chosen[n, place - 1]
+                    place -= 1
+                value[place], chosen[n, place] = total, c
+    return chosen
 
 
 _DRIVES = {False: _dense_drive, True: _sparse_drive}
 _ADD_ROWS = {False: _add_dense_rows, True: _add_sparse_rows}
-_BEST_UNITS = {recurrent: _best_units_kernel(recurrent) for recurrent in (False, True)}
-register_kernel(
-    Search, lambda op: _search_kernel(op.recurrent, _DRIVES[op.sparse], op.leaders), *_DRIVES.values(), _search_kernel
-)
+register_kernel(Search, lambda op: _search_kernel(_DRIVES[op.sparse], op.leaders), *_DRIVES.values(), _search_kernel)
 register_kernel(
     UpdateActiveRows,
     lambda op: _update_kernel(op.rule == "sequential", _ADD_ROWS[op.sparse]),
@@ -434,4 +422,4 @@ register_kernel(
     _update_kernel,
 )
 register_kernel(Neighbours, lambda op: _neighbours_kernel, _neighbours_kernel)
-register_kernel(BestUnits, lambda op: _BEST_UNITS[op.recurrent], _best_units_kernel)
+register_kernel(BestUnits, lambda op: _best_units_kernel, _best_units_kernel)
