@@ -14,9 +14,11 @@ from tqdm import tqdm
 from nesi.engines.exact import ExactEngine, Kind
 from nesi.engines.truncated import TruncationSettings
 from nesi.errors import NesiError
+from nesi.inference import infer, infer_in_chunks
 from nesi.networks import get_network
 from nesi.observations import Observations, suggested_normalization
-from nesi.training import Trainer, TrainingSettings, infer, infer_in_chunks
+from nesi.settings import TrainingSettings
+from nesi.training import Trainer
 
 UNLABELED = -1
 

@@ -9,72 +9,24 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from nesi.engines.backend import check_backend
-from nesi.engines.exact import ExactEngine, Inference, Kind
+from nesi.engines.exact import ExactEngine, Kind
 from nesi.engines.second_layer import SecondLayer
-from nesi.engines.truncated import TruncatedEngine, TruncationSettings
-from nesi.equations import MINIBATCH_RULES
+from nesi.engines.truncated import TruncatedEngine
 from nesi.errors import NesiError, TrainingFailed
+from nesi.inference import infer, infer_in_chunks
 from nesi.initialization import initial_R, initial_W
 from nesi.networks import get_network
 from nesi.observations import Observations, SparseRows
+from nesi.settings import TrainingSettings
 from nesi.stopping import LikelihoodDrop, has_converged
 
-INFERENCES = ("exact", "truncated")
-_INFERENCE_VALUES = 10_000_000  # activities that are in memory at once during inference
-_ROW_BLOCK = 64
 # Activities below this are left out of the cache of greedy training: together they are less than rounding errors.
 _NEGLIGIBLE = {"float32": 1e-7, "float64": 1e-14}
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """The free parameters of the paper, and how to compute."""
-
-    network: str
-    C: int
-    A: float
-    epsilon_W: float = 0.2  # x C/N
-    epsilon_R: float = 0.2  # x K/L, x K/N with self-labeling
-    threshold: float = 0.6  # BvSB, networks with self-labeling only
-    iterations: int = 100
-    batch_size: int | None = None  # None: as large as the learning rates allow
-    minibatch_rule: str = "sequential"
-    inference: str = "exact"
-    backend: str = "numba"
-    dtype: str = "float32"
-    shuffle: bool = True
-    stopping: bool = False  # by the likelihood, Section 4.3.2
-    greedy: bool = False  # feedforward networks only: first W, then R on cached activities
-    tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
-    truncated: TruncationSettings = field(default_factory=TruncationSettings)
-
-    def __post_init__(self) -> None:
-        network = get_network(self.network)
-        check_backend(self.backend)
-        _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
-        _check_choice("inference", self.inference, INFERENCES)
-        _check_choice("dtype", self.dtype, ("float32", "float64"))
-        _check_number("C (the number of subclasses)", self.C, 1, whole=True)
-        _check_number("iterations", self.iterations, 0, whole=True)
-        _check_number("epsilon_W", self.epsilon_W, 0)
-        _check_number("epsilon_R", self.epsilon_R, 0)
-        _check_number("threshold", self.threshold, 0)
-        if self.tolerance is not None:
-            _check_number("tolerance", self.tolerance, 0)
-        if self.batch_size is not None:
-            _check_number("batch_size", self.batch_size, 1, whole=True)
-        if self.greedy and network.recurrent:
-            raise NesiError(
-                f"Greedy training is for ff and ff+, but the network is {self.network}: its first layer listens to "
-                "the second, so both must learn together; use greedy=False."
-            )
 
 
 class IterationInfo(NamedTuple):
@@ -354,31 +306,6 @@ class Trainer:
 # ---- helpers ---------------------------------------------------------------------------------------------------------
 
 
-def infer(
-    engine: ExactEngine, data: Observations, settings: TrainingSettings, labels: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """t (T1.6) and the log-likelihood of every point, in chunks that fit into memory."""
-    t, log_likelihood = [], []
-    for chunk, inference in infer_in_chunks(engine, data, labels, settings):
-        t.append(inference.t)
-        log_likelihood.append(inference.log_likelihood - data.log_gamma[chunk])
-    return np.concatenate(t), np.concatenate(log_likelihood)
-
-
-def infer_in_chunks(
-    engine: ExactEngine, data: Observations, labels: np.ndarray | None, settings: TrainingSettings
-) -> Iterator[tuple[np.ndarray, Inference]]:
-    """Chunks are filled up to whole blocks of rows, so that a point gets the same answer in any company: products of
-    matrices with other numbers of rows are rounded differently."""
-    known = np.full(data.n_points, -1) if labels is None else labels
-    size = max(1, _INFERENCE_VALUES // max(settings.C, data.n_features if not data.sparse else 1))
-    for first in range(0, data.n_points, size):
-        chunk = np.arange(first, min(first + size, data.n_points))
-        filled = np.resize(chunk, -(-len(chunk) // _ROW_BLOCK) * _ROW_BLOCK)
-        inference = engine.infer(data.take(filled, settings.dtype), known[filled])
-        yield chunk, Inference(*(part[: len(chunk)] for part in inference))
-
-
 def _rounded_down(value: float) -> str:
     """Two digits that do not exceed the value."""
     scale = 10.0 ** (np.floor(np.log10(value)) - 1)
@@ -409,15 +336,3 @@ def _decoded_random_state(encoded: np.ndarray, rng: np.random.Generator) -> dict
     if not isinstance(state, dict) or state.get("bit_generator") != rng.bit_generator.state["bit_generator"]:
         raise NesiError("The saved random state belongs to another kind of generator: start this run anew.")
     return state
-
-
-def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise NesiError(f"{name} is {given!r}, but must be one of {', '.join(known)}.")
-
-
-def _check_number(name: str, given: Any, smallest: float, whole: bool = False) -> None:
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    if isinstance(given, bool) or not isinstance(given, kinds) or not given >= smallest or given == np.inf:
-        kind = "whole number" if whole else "number"
-        raise NesiError(f"{name} is {given!r}, but must be a {kind} of at least {smallest:g}.")

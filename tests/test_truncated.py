@@ -9,7 +9,7 @@ from pytensor import In
 from sklearn.datasets import load_digits
 
 from nesi import NeSiClassifier, NesiError
-from nesi.engines import truncated_kernels
+from nesi.engines import truncated_search, truncated_update
 from nesi.engines.exact import ExactEngine, Kind
 from nesi.engines.truncated import TruncatedEngine, TruncationSettings
 from nesi.networks import NETWORKS
@@ -103,7 +103,7 @@ def test_compiled_kernels_do_what_plain_python_does(recurrent, sparse):
     strangers = rng.integers(30, size=(40, 2)).astype(np.int32)
     sums = [log_W.sum(axis=1, dtype="float64"), W.sum(axis=1, dtype="float64")]
     inputs = (log_W, *sums, feedback, log_prior, labels, units, neighbours, strangers, *seen)
-    op = truncated_kernels.Search(sparse, leaders=2)
+    op = truncated_search.Search(sparse, leaders=2)
     expected = run_perform(op, inputs, 3)
     found = run_compiled(op, inputs)
     np.testing.assert_array_equal(found[0], expected[0])
@@ -111,7 +111,7 @@ def test_compiled_kernels_do_what_plain_python_does(recurrent, sparse):
     np.testing.assert_allclose(found[2], expected[2], rtol=1e-6)
     rates = np.full(40, 0.02, dtype="float32")
     for rule in ("sequential", "summed"):
-        op = truncated_kernels.UpdateActiveRows(rule, sparse)
+        op = truncated_update.UpdateActiveRows(rule, sparse)
         states = [[W.copy(), log_W.copy(), sums[1].copy(), sums[0].copy()] for _ in range(2)]
         expected_state = run_perform(op, (*states[0], rates, *expected[:2], *seen), 4)
         found_state = run_compiled(op, (*states[1], rates, *expected[:2], *seen))
@@ -122,8 +122,8 @@ def test_compiled_kernels_do_what_plain_python_does(recurrent, sparse):
 def test_neighbours_are_those_who_share_most_points():
     units = np.array([[0, 1, 2], [0, 1, 3], [0, 4, 1], [5, 6, 7]], dtype=np.int32)
     before = np.full((8, 2), -1, dtype=np.int32)
-    expected = run_perform(truncated_kernels.Neighbours(), (before.copy(), units), 1)[0]
-    (found,) = run_compiled(truncated_kernels.Neighbours(), (before.copy(), units))
+    expected = run_perform(truncated_search.Neighbours(), (before.copy(), units), 1)[0]
+    (found,) = run_compiled(truncated_search.Neighbours(), (before.copy(), units))
     np.testing.assert_array_equal(found, expected)
     assert found[0].tolist() == [1, 4]
     assert found[5].tolist() == [6, 7]

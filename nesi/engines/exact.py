@@ -13,7 +13,8 @@ import pytensor.tensor as pt
 
 from nesi import equations
 from nesi.engines import kernels, sparse_kernels
-from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
+from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
+from nesi.engines.weights import Weights
 from nesi.networks import Network
 from nesi.observations import Points, SparseRows
 
@@ -60,7 +61,7 @@ class GraphKind(NamedTuple):
     sparse: bool
 
 
-class ExactEngine:
+class ExactEngine(Weights):
     """Weights of one network and the compiled functions that use them."""
 
     def __init__(self, kind: Kind, W: np.ndarray, R: np.ndarray, normalization: float, threshold: float) -> None:
@@ -68,20 +69,7 @@ class ExactEngine:
         self._A = np.asarray(normalization, "float64")
         self._network_inputs = kind.network_inputs(threshold)
         self._capacity = 0
-        self.set_weights(W, R)
-
-    def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
-        W = np.array(W, dtype=self._kind.dtype, order="C")  # a copy: training writes over it
-        R = np.array(R, dtype=self._kind.dtype, order="C")
-        self._state: State = {"W": W, "R": R} | derived_from_W(W)
-
-    @property
-    def W(self) -> np.ndarray:
-        return np.asarray(self._state["W"])
-
-    @property
-    def R(self) -> np.ndarray:
-        return np.asarray(self._state["R"])
+        super().__init__(W, R, kind.dtype)
 
     def step(
         self,
@@ -105,7 +93,7 @@ class ExactEngine:
 
     def end_iteration(self) -> None:
         """What follows from W is computed anew, so that a training that starts again from W goes on bit for bit."""
-        self._state |= derived_from_W(self.W)
+        self.compute_derived()
 
     def search_state(self) -> dict[str, np.ndarray]:
         return {}
@@ -139,16 +127,6 @@ class ExactEngine:
             points = [np.pad(points[0], ((0, missing), (0, 0)), constant_values=1)]
         labels = np.pad(labels, (0, missing), constant_values=-1)
         return [*points, labels, np.pad(epsilon_W, (0, missing)), np.pad(epsilon_R, (0, missing))]
-
-
-def derived_from_W(W: np.ndarray) -> State:
-    """log W and the row sums, which the compiled steps keep up to date for the rows that they change."""
-    log_W = np.log(W)
-    return {
-        "log_W": log_W,
-        "W_sum": W.sum(axis=1, dtype="float64"),
-        "log_W_sum": log_W.sum(axis=1, dtype="float64"),
-    }
 
 
 def as_arrays(points: Points) -> tuple[np.ndarray, ...]:

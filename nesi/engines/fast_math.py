@@ -21,7 +21,7 @@ _LOG2_E = _f32(math.log2(math.e))
 # ln 2 in two parts: the first has few enough bits for n * _LN2_HIGH to be exact.
 _LN2_HIGH = _f32(0.693145751953125)
 _LN2_LOW = _f32(math.log(2) - 0.693145751953125)
-_SMALLEST = _f32(-70.0)  # exp of less counts as zero: after a learning rate it would be subnormal, and very slow
+_SMALLEST = _f32(-87.0)  # exp of less is no longer a normal number
 _ONE = _f32(1)
 _E2, _E3, _E4, _E5, _E6, _E7 = (_f32(1 / math.factorial(n)) for n in range(2, 8))
 _A3, _A5, _A7, _A9 = (_f32(1 / n) for n in (3, 5, 7, 9))

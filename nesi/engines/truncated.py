@@ -16,8 +16,8 @@ import numpy as np
 import pytensor.tensor as pt
 
 from nesi import equations
-from nesi.engines import sparse_kernels, truncated_kernels
-from nesi.engines.backend import CompiledFunction, Expression, State, has_kernels, state_variable
+from nesi.engines import sparse_kernels, truncated_search, truncated_update
+from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
 from nesi.engines.exact import (
     ExactEngine,
     GraphKind,
@@ -25,10 +25,10 @@ from nesi.engines.exact import (
     Kind,
     StepInfo,
     as_arrays,
-    derived_from_W,
     taught_classes,
     top_down_tables,
 )
+from nesi.engines.weights import Weights
 from nesi.errors import NesiError
 from nesi.observations import Observations, Points
 
@@ -60,7 +60,7 @@ class Candidates(NamedTuple):
     bound: np.ndarray  # of the log-likelihood, without the Gamma term
 
 
-class TruncatedEngine:
+class TruncatedEngine(Weights):
     """Weights of one network, the candidates of all points, and the compiled functions that use them."""
 
     def __init__(
@@ -86,20 +86,7 @@ class TruncatedEngine:
         self._leaders = min(self._settings.leaders, self._size)
         self._units: np.ndarray | None = None
         self._neighbours = np.full((C, min(self._settings.neighbours, C - 1)), -1, dtype=np.int32)
-        self.set_weights(W, R)
-
-    def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
-        W = np.array(W, dtype=self._kind.dtype, order="C")  # a copy: training writes over it
-        R = np.array(R, dtype=self._kind.dtype, order="C")
-        self._state: State = {"W": W, "R": R} | derived_from_W(W)
-
-    @property
-    def W(self) -> np.ndarray:
-        return self._state["W"]
-
-    @property
-    def R(self) -> np.ndarray:
-        return self._state["R"]
+        super().__init__(W, R, kind.dtype)
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -128,7 +115,7 @@ class TruncatedEngine:
 
     def end_iteration(self) -> None:
         """Learn the neighbourhoods anew from the candidates of all points; as for the rest see `ExactEngine`."""
-        self._state |= derived_from_W(self.W)
+        self.compute_derived()
         (self._neighbours,) = _neighbourhoods()({}, self._neighbours, self._current_units())
 
     # ---- inference -------------------------------------------------------------------------------------------------
@@ -212,7 +199,7 @@ class _Graph:
         return [*self.points, self.labels, self.A, self.recurrent, *search]
 
     def search(self, leaders: int) -> tuple[Expression, Expression, Expression]:
-        op = truncated_kernels.Search(self.kind.sparse, leaders)
+        op = truncated_search.Search(self.kind.sparse, leaders)
         weights = [self.state[name] for name in ("log_W", "log_W_sum", "W_sum")]
         tables = top_down_tables(self.state["R"], self.recurrent, "float64")
         return op(*weights, *tables, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
@@ -237,7 +224,7 @@ def _training_step(kind: GraphKind, learn: str, leaders: int) -> CompiledFunctio
         updates["R"] = sparse_kernels.SparseUpdate()(R, decay, pt.zeros_like(decay), gains, *rows)
     if "W" in learn:
         names = ("W", "log_W", "W_sum", "log_W_sum")
-        op = truncated_kernels.UpdateActiveRows(kind.rule, kind.sparse)
+        op = truncated_update.UpdateActiveRows(kind.rule, kind.sparse)
         updates |= zip(names, op(*(state[name] for name in names), epsilon_W, units, s, *graph.seen), strict=True)
     inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
     return CompiledFunction(
@@ -262,7 +249,7 @@ def _best_units(kind: GraphKind) -> CompiledFunction:
     else:
         drive = equations.bottom_up_drive(graph.seen[0], graph.state["log_W"])
     feedback, _ = top_down_tables(graph.state["R"], graph.recurrent, "float64")
-    chosen = truncated_kernels.BestUnits()(drive, feedback, graph.labels, graph.units)
+    chosen = truncated_search.BestUnits()(drive, feedback, graph.labels, graph.units)
     inputs = [*graph.points, graph.labels, graph.A, graph.recurrent, graph.units]
     return CompiledFunction("the start of the search", kind.backend, inputs, [chosen], graph.state)
 
@@ -271,5 +258,5 @@ def _best_units(kind: GraphKind) -> CompiledFunction:
 def _neighbourhoods() -> CompiledFunction:
     neighbours, units = pt.imatrix("neighbours"), pt.imatrix("units")
     # A copy goes in: inputs of a compiled function stay as they are.
-    result = truncated_kernels.Neighbours()(neighbours.copy(), units)
+    result = truncated_search.Neighbours()(neighbours.copy(), units)
     return CompiledFunction("the neighbourhoods of units", "numba", [neighbours, units], [result], {})

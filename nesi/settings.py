@@ -1,0 +1,72 @@
+"""The free parameters of the paper, and how to compute: checked once, then fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nesi.engines.backend import check_backend
+from nesi.engines.truncated import TruncationSettings
+from nesi.equations import MINIBATCH_RULES
+from nesi.errors import NesiError
+from nesi.networks import get_network
+
+INFERENCES = ("exact", "truncated")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The free parameters of the paper, and how to compute."""
+
+    network: str
+    C: int
+    A: float
+    epsilon_W: float = 0.2  # x C/N
+    epsilon_R: float = 0.2  # x K/L, x K/N with self-labeling
+    threshold: float = 0.6  # BvSB, networks with self-labeling only
+    iterations: int = 100
+    batch_size: int | None = None  # None: as large as the learning rates allow
+    minibatch_rule: str = "sequential"
+    inference: str = "exact"
+    backend: str = "numba"
+    dtype: str = "float32"
+    shuffle: bool = True
+    stopping: bool = False  # by the likelihood, Section 4.3.2
+    greedy: bool = False  # feedforward networks only: first W, then R on cached activities
+    tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
+    truncated: TruncationSettings = field(default_factory=TruncationSettings)
+
+    def __post_init__(self) -> None:
+        network = get_network(self.network)
+        check_backend(self.backend)
+        _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
+        _check_choice("inference", self.inference, INFERENCES)
+        _check_choice("dtype", self.dtype, ("float32", "float64"))
+        _check_number("C (the number of subclasses)", self.C, 1, whole=True)
+        _check_number("iterations", self.iterations, 0, whole=True)
+        _check_number("epsilon_W", self.epsilon_W, 0)
+        _check_number("epsilon_R", self.epsilon_R, 0)
+        _check_number("threshold", self.threshold, 0)
+        if self.tolerance is not None:
+            _check_number("tolerance", self.tolerance, 0)
+        if self.batch_size is not None:
+            _check_number("batch_size", self.batch_size, 1, whole=True)
+        if self.greedy and network.recurrent:
+            raise NesiError(
+                f"Greedy training is for ff and ff+, but the network is {self.network}: its first layer listens to "
+                "the second, so both must learn together; use greedy=False."
+            )
+
+
+def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise NesiError(f"{name} is {given!r}, but must be one of {', '.join(known)}.")
+
+
+def _check_number(name: str, given: Any, smallest: float, whole: bool = False) -> None:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if isinstance(given, bool) or not isinstance(given, kinds) or not given >= smallest or given == np.inf:
+        kind = "whole number" if whole else "number"
+        raise NesiError(f"{name} is {given!r}, but must be a {kind} of at least {smallest:g}.")
