@@ -158,11 +158,6 @@ class ExperimentParameters(_Section):
                 changes.update(override.changes())
         return self.model_copy(update=changes)
 
-    @property
-    def total_iterations(self) -> int:
-        """Greedy training is one pass for the first layer and one for the second."""
-        return self.iterations * (2 if self.greedy else 1)
-
     def to_yaml(self) -> str:
         """The whole of it as a parameter file."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=120)

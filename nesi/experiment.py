@@ -83,7 +83,7 @@ class _Desk:
         self.directory = directory
         self.records = list(records)
         self.failures: list[str] = []
-        iterations = {task.name: task.parameters.total_iterations for task in pending}
+        iterations = {task.name: task.total_iterations for task in pending}
         self.display = ProgressDisplay(total, len(records), iterations, quiet)
         if records and pending:
             self.display.say(f"{len(records)} of {total} runs are done already; {len(pending)} to do.")

@@ -26,3 +26,14 @@ def get_network(name: str) -> Network:
     if name not in NETWORKS:
         raise NesiError(f"network is {name!r}, but must be one of {', '.join(NETWORKS)}.")
     return NETWORKS[name]
+
+
+def training_phases(network: str, greedy: bool) -> tuple[str, ...]:
+    """Which layers learn, one phase after the other.
+
+    Greedy training is for feedforward networks, whose first layer needs no labels; for a recurrent network it is
+    the start, after which both layers learn together.
+    """
+    if not greedy:
+        return ("both",)
+    return ("first", "second", "both") if get_network(network).recurrent else ("first", "second")

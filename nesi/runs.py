@@ -14,6 +14,7 @@ import numpy as np
 from nesi.checkpoints import Arrays, digest, load_arrays, save_arrays
 from nesi.config import ExperimentParameters
 from nesi.errors import NesiError
+from nesi.networks import training_phases
 from nesi.records import Record, StorageError
 from nesi.seeds import random_stream
 from nesi.threads import limited_threads
@@ -41,6 +42,11 @@ class RunTask:
     @property
     def name(self) -> str:
         return f"{self.network}-L{self.labels}-run{self.run}"
+
+    @property
+    def total_iterations(self) -> int:
+        """At most: training that converges ends earlier."""
+        return self.parameters.iterations * len(training_phases(self.network, self.parameters.greedy))
 
     @property
     def keeps_weights(self) -> bool:
@@ -106,7 +112,7 @@ def train_run(
         trainer = _new_trainer(task, X_train, labels, data.n_classes)
         curve, seconds_before = _restore(task, trainer, warn)
         if trainer.iteration:
-            report(Progress(task.name, trainer.iteration, task.parameters.total_iterations, None, None, resumed=True))
+            report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
         _train(task, data, trainer, curve, report, should_stop, started - seconds_before)
         return _result(task, data, trainer, X_train, labels, labeled, curve, started - seconds_before)
 
@@ -190,7 +196,7 @@ def _train(
             Progress(
                 task.name,
                 info.iteration,
-                task.parameters.total_iterations,
+                task.total_iterations,
                 _number(info.log_likelihood),
                 _number(info.self_labeled),
             )

@@ -11,7 +11,7 @@ from nesi.engines.backend import check_backend
 from nesi.engines.truncated import TruncationSettings
 from nesi.equations import MINIBATCH_RULES
 from nesi.errors import NesiError
-from nesi.networks import get_network
+from nesi.networks import get_network, training_phases
 
 INFERENCES = ("exact", "truncated")
 
@@ -34,12 +34,12 @@ class TrainingSettings:
     dtype: str = "float32"
     shuffle: bool = True
     stopping: bool = False  # by the likelihood, Section 4.3.2
-    greedy: bool = False  # feedforward networks only: first W, then R on cached activities
+    greedy: bool = False  # first W, then R on cached activities; recurrent networks then go on with both
     tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
     truncated: TruncationSettings = field(default_factory=TruncationSettings)
 
     def __post_init__(self) -> None:
-        network = get_network(self.network)
+        get_network(self.network)
         check_backend(self.backend)
         _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
         _check_choice("inference", self.inference, INFERENCES)
@@ -53,11 +53,11 @@ class TrainingSettings:
             _check_number("tolerance", self.tolerance, 0)
         if self.batch_size is not None:
             _check_number("batch_size", self.batch_size, 1, whole=True)
-        if self.greedy and network.recurrent:
-            raise NesiError(
-                f"Greedy training is for ff and ff+, but the network is {self.network}: its first layer listens to "
-                "the second, so both must learn together; use greedy=False."
-            )
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """Which layers learn, one phase after the other; each has at most `iterations` iterations."""
+        return training_phases(self.network, self.greedy)
 
 
 def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:

@@ -51,12 +51,13 @@ class LikelihoodDrop:
             self._weights.append((int(iteration), {name: state[name][i] for name in ("W", "R")}))
 
 
-def has_converged(history: dict[str, list[float]], tolerance: float, window: int = 10) -> bool:
+def has_converged(history: dict[str, list[float]], tolerance: float, start: int = 0, window: int = 10) -> bool:
     """Whether the log-likelihood has risen by less than `tolerance` per iteration between the last two windows.
 
-    A network with self-labeling goes on while the share of points that it labels still grows.
+    Only what came after iteration `start` counts. A network with self-labeling goes on while the share of points that
+    it labels still grows.
     """
-    likelihood, share = history["log_likelihood"], history["self_labeled"]
+    likelihood, share = history["log_likelihood"][start:], history["self_labeled"][start:]
     if len(likelihood) < 2 * window:
         return False
 

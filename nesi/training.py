@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ _NEGLIGIBLE = {"float32": 1e-7, "float64": 1e-14}
 
 class IterationInfo(NamedTuple):
     iteration: int
-    phase: str  # "both", or "first" and then "second" in greedy training
+    phase: str  # the layers that learned: "both", or in greedy training "first" and then "second"
     log_likelihood: float  # mean per point, eq. (loglikelihood), of each point just before it was learned from
     self_labeled: float  # share of the points that the network labeled itself
     seconds: float
@@ -63,15 +64,21 @@ class Trainer:
         overcomplete_start = "points" if settings.inference == "truncated" else "data"
         W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype, overcomplete_start)
         R = initial_R(R_init, C, K, dtype)
-        self._kind = Kind(self._network, settings.minibatch_rule, dtype, settings.backend, self._data.sparse)
+        self.iteration = 0
+        self._phase_ends: list[int] = []
         self._engine = self._new_engine(W, R)
         self._second_layer: SecondLayer | None = None
         self._stopping = LikelihoodDrop() if settings.stopping else None
-        self._first_phase_ended: int | None = None
-        self.iteration = 0
         self.stopped_at: int | None = None
         self.converged_at: int | None = None
         self.history: dict[str, list[float]] = {"log_likelihood": [], "self_labeled": [], "seconds": []}
+
+    @property
+    def _kind(self) -> Kind:
+        """While the layers of a recurrent network learn one after the other, the first does not listen to the second."""
+        network = self._network if self.phase == "both" else replace(self._network, recurrent=False)
+        settings = self.settings
+        return Kind(network, settings.minibatch_rule, settings.dtype, settings.backend, self._data.sparse)
 
     def _new_engine(self, W: np.ndarray, R: np.ndarray) -> ExactEngine | TruncatedEngine:
         A, threshold = self.settings.A, self.settings.threshold
@@ -93,27 +100,17 @@ class Trainer:
     @property
     def total_iterations(self) -> int:
         """At most; training that converges ends earlier."""
-        return self.settings.iterations * (2 if self.settings.greedy else 1)
-
-    @property
-    def finished(self) -> bool:
-        if not self.settings.greedy:
-            return self._enough_of_first_phase()
-        return self.phase == "second" and self._second_iterations() >= self.settings.iterations
+        return self.settings.iterations * len(self.settings.phases)
 
     @property
     def phase(self) -> str:
         """The layers that learn in the next iteration."""
-        if not self.settings.greedy:
-            return "both"
-        return "first" if self._first_phase_ended is None else "second"
+        phases = self.settings.phases
+        return phases[min(len(self._phase_ends), len(phases) - 1)]
 
-    def _enough_of_first_phase(self) -> bool:
-        ended = self.stopped_at is not None or self.converged_at is not None
-        return ended or self.iteration >= self.settings.iterations
-
-    def _second_iterations(self) -> int:
-        return self.iteration - (self._first_phase_ended or 0)
+    @property
+    def finished(self) -> bool:
+        return self.settings.iterations == 0 or len(self._phase_ends) == len(self.settings.phases)
 
     def __iter__(self) -> Iterator[IterationInfo]:
         while not self.finished:
@@ -140,8 +137,8 @@ class Trainer:
         )
         for name, values in self.history.items():
             values.append(getattr(info, name))
-        if phase != "second":
-            self._maybe_stop(info)
+        if self._phase_is_over(info):
+            self._end_phase()
         return info
 
     def _learn(self, batches: list[np.ndarray], learn: str) -> tuple[float, int]:
@@ -170,7 +167,7 @@ class Trainer:
     def _sparse_activities(self) -> sp.csr_array:
         """T1.4 of all points, without what is negligible."""
         if isinstance(self._engine, TruncatedEngine):
-            found = self._engine.candidates(np.arange(self._data.n_points))
+            found = self._engine.candidates(np.arange(self._data.n_points), search=False)
             starts = np.arange(self._data.n_points + 1) * found.units.shape[1]
             return sp.csr_array(
                 (found.s.ravel(), found.units.ravel(), starts), shape=(len(starts) - 1, self.settings.C)
@@ -182,16 +179,30 @@ class Trainer:
             parts.append(sp.csr_array(s / s.sum(axis=1, keepdims=True)))
         return sp.csr_array(sp.vstack(parts))
 
-    def _maybe_stop(self, info: IterationInfo) -> None:
-        if self._stopping is not None and self._stopping.update(
-            self.iteration, info.log_likelihood, {"W": self.W, "R": self.R}
-        ):
-            self.stopped_at, weights = self._stopping.centre()
-            self._engine.set_weights(weights["W"], weights["R"])
-        if self.settings.tolerance is not None and has_converged(self.history, self.settings.tolerance):
-            self.converged_at = self.iteration
-        if self.settings.greedy and self._enough_of_first_phase():
-            self._first_phase_ended = self.iteration
+    def _phase_is_over(self, info: IterationInfo) -> bool:
+        """Early stopping and convergence are matters of the likelihood, which the second layer alone can't change."""
+        settings, start = self.settings, self._phase_ends[-1] if self._phase_ends else 0
+        if info.phase != "second":
+            if self._stopping is not None and self._stopping.update(
+                self.iteration, info.log_likelihood, {"W": self.W, "R": self.R}
+            ):
+                self.stopped_at, weights = self._stopping.centre()
+                self._engine.set_weights(weights["W"], weights["R"])
+                return True
+            if settings.tolerance is not None and has_converged(self.history, settings.tolerance, start):
+                self.converged_at = self.iteration
+                return True
+        return self.iteration - start >= settings.iterations
+
+    def _end_phase(self) -> None:
+        self._phase_ends.append(self.iteration)
+        if self.phase == "second" and not self.finished and isinstance(self._engine, TruncatedEngine):
+            self._engine.candidates(np.arange(self._data.n_points))  # one last search with the final weights
+        if self.phase == "both" and not self.finished:  # a recurrent network whose layers have learned one by one
+            W, R, search = self.W, self.R, self._engine.search_state()
+            self._second_layer = None
+            self._engine = self._new_engine(W, R)
+            self._engine.restore_search(search)
 
     def _check_weights(self) -> None:
         W, R = self.W, self.R
@@ -265,7 +276,8 @@ class Trainer:
             "W": self.W,
             "R": self.R,
             "iteration": np.asarray(self.iteration),
-            "ends": np.asarray([-1 if end is None else end for end in self._ends()]),
+            "ends": np.asarray([-1 if end is None else end for end in (self.stopped_at, self.converged_at)]),
+            "phase_ends": np.asarray(self._phase_ends, dtype=np.int64),
             "random_state": np.frombuffer(json.dumps(self._rng.bit_generator.state).encode(), dtype=np.uint8),
         }
         state |= {f"history.{name}": np.asarray(values, np.float64) for name, values in self.history.items()}
@@ -274,12 +286,10 @@ class Trainer:
             state |= {f"stopping.{name}": value for name, value in self._stopping.state().items()}
         return state
 
-    def _ends(self) -> tuple[int | None, int | None, int | None]:
-        return self.stopped_at, self.converged_at, self._first_phase_ended
-
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state()`; everything is checked before anything is changed."""
-        expected = {"W", "R", "iteration", "ends", "random_state", *(f"history.{name}" for name in self.history)}
+        expected = {"W", "R", "iteration", "ends", "phase_ends", "random_state"}
+        expected |= {f"history.{name}" for name in self.history}
         if missing := expected - set(state):
             raise NesiError(f"The saved state lacks {', '.join(sorted(missing))}: start this run anew.")
         for name, current in (("W", self.W), ("R", self.R)):
@@ -289,13 +299,14 @@ class Trainer:
                     f"{current.dtype}{current.shape}: continue with the settings it was saved with."
                 )
         random_state = _decoded_random_state(state["random_state"], self._rng)
-        self._engine.restore_search(_part(state, "search."))
-        self._engine.set_weights(state["W"], state["R"])
-        self._second_layer = None
+        search = _part(state, "search.")
+        self._engine.restore_search(search)
+        self._phase_ends = [int(end) for end in state["phase_ends"]]
         self.iteration = int(state["iteration"])
-        self.stopped_at, self.converged_at, self._first_phase_ended = (
-            None if end < 0 else int(end) for end in state["ends"]
-        )
+        self.stopped_at, self.converged_at = (None if end < 0 else int(end) for end in state["ends"])
+        self._second_layer = None
+        self._engine = self._new_engine(state["W"], state["R"])
+        self._engine.restore_search(search)
         self._rng.bit_generator.state = random_state
         self.history = {name: state[f"history.{name}"].tolist() for name in self.history}
         if self._stopping is not None:

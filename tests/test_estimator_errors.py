@@ -134,11 +134,6 @@ def test_an_unstable_learning_rate_is_refused_and_the_suggested_one_works(settin
         assert (model.R_ >= 0).all()
 
 
-def test_greedy_training_is_refused_for_recurrent_networks():
-    with pytest.raises(NesiError, match="Greedy training is for ff and ff"):
-        make_model(network="r", greedy=True).fit(*make_data())
-
-
 def test_an_estimator_that_was_not_fitted_says_so():
     with pytest.raises(ValueError, match="not fitted yet"):
         NeSiClassifier().predict(np.ones((2, 3)))

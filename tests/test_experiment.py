@@ -122,7 +122,6 @@ def test_resolved_parameters_are_a_parameter_file(finished: Path) -> None:
         ({"dataset": "digits", "data": {"sed": 1}}, ['no option "sed"']),
         ({"dataset": "nowhere/data.npz"}, ["does not exist"]),
         ({"dataset": "mnist", "data": {"fetch": False}}, ["mnist was not found"]),
-        ({"networks": ["r"], "greedy": True}, ["reedy"]),
     ],
 )
 def test_what_the_user_can_mend_ends_in_one_sentence(

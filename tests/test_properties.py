@@ -182,3 +182,21 @@ def test_greedy_training_passes_twice_over_the_data_and_learns_one_layer_at_a_ti
     np.testing.assert_array_equal(weights[2][2], np.full((3, 6), 1 / 6, "float32"))
     np.testing.assert_array_equal(weights[5][1], weights[2][1])
     assert (weights[5][2] != weights[2][2]).any()
+
+
+def test_a_recurrent_network_may_learn_its_layers_one_by_one_before_it_learns_both():
+    X, labels = make_data()
+    plain = {"C": 6, "A": 30.0, "iterations": 3, "greedy": True}
+    r, ff = (Trainer(TrainingSettings(name, **plain), X, labels, 3, np.random.default_rng(0)) for name in ("r+", "ff+"))
+    phases = [info.phase for _, info in zip(range(6), r, strict=False)]
+    assert phases == ["first"] * 3 + ["second"] * 3
+    for _ in ff:
+        pass
+    np.testing.assert_array_equal(r.W, ff.W)  # so far it was a feedforward network
+    np.testing.assert_array_equal(r.R, ff.R)
+    joint = Trainer(TrainingSettings("r+", 6, 30.0, iterations=1), X, labels, 3, np.random.default_rng(1), r.W, r.R)
+    assert r.phase == "both"
+    np.testing.assert_allclose(r.posterior(X), joint.posterior(X), rtol=1e-6)
+    assert [info.phase for info in r] == ["both"] * 3
+    assert (r.W != ff.W).any()
+    assert r.iteration == r.total_iterations == 9

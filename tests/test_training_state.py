@@ -17,6 +17,7 @@ KINDS = {
     "r+": {"network": "r+"},
     "r, stopping": {"network": "r", "stopping": True, "iterations": 30},
     "ff, greedy": {"network": "ff", "greedy": True},
+    "r+, greedy": {"network": "r+", "greedy": True},
 }
 
 

@@ -154,11 +154,12 @@ def test_search_finds_the_best_units_of_nearly_all_points_on_digits():
     assert covered.mean() > 0.95
 
 
-@pytest.mark.parametrize("network", ["ff+", "r+"])
-def test_a_training_that_was_interrupted_goes_on_bit_for_bit(network):
+@pytest.mark.parametrize("interrupted", [4, 8, 15])
+@pytest.mark.parametrize(("network", "greedy"), [("ff+", True), ("r+", False), ("r+", True)])
+def test_a_training_that_was_interrupted_goes_on_bit_for_bit(network, greedy, interrupted):
     X, y = load_digits(return_X_y=True)
     labels = np.where(np.arange(len(y)) < 100, y, -1)
-    settings = TrainingSettings(network, C=60, A=164.0, iterations=6, inference="truncated", greedy=network == "ff+")
+    settings = TrainingSettings(network, C=60, A=164.0, iterations=6, inference="truncated", greedy=greedy)
 
     def new_trainer():
         return Trainer(settings, X, labels, 10, np.random.default_rng(5))
@@ -166,7 +167,7 @@ def test_a_training_that_was_interrupted_goes_on_bit_for_bit(network):
     whole, first_part, second_part = new_trainer(), new_trainer(), new_trainer()
     for _ in whole:
         pass
-    for _ in range(4):
+    for _ in range(min(interrupted, whole.iteration - 1)):
         first_part.run_iteration()
     second_part.restore({name: np.array(value) for name, value in first_part.state().items()})
     for _ in second_part:

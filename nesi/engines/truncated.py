@@ -120,11 +120,11 @@ class TruncatedEngine(Weights):
 
     # ---- inference -------------------------------------------------------------------------------------------------
 
-    def candidates(self, indices: np.ndarray) -> Candidates:
-        """E-step for points of the training data: search once more and learn nothing."""
+    def candidates(self, indices: np.ndarray, search: bool = True) -> Candidates:
+        """E-step for points of the training data: learn nothing and, with `search`, look for better candidates."""
         units = self._current_units()
         points = self._data.take(indices, self._kind.dtype)
-        inputs = self._search_inputs(points, self._labels[indices], units[indices])
+        inputs = self._search_inputs(points, self._labels[indices], units[indices], search)
         found = Candidates(*_e_step(self._kind.graph, self._leaders)(self._state, *inputs))
         units[indices] = found.units
         return found
@@ -152,12 +152,14 @@ class TruncatedEngine(Weights):
             self.end_iteration()
         return self._units
 
-    def _search_inputs(self, points: Points, labels: np.ndarray, units: np.ndarray) -> list[Any]:
+    def _search_inputs(self, points: Points, labels: np.ndarray, units: np.ndarray, search: bool = True) -> list[Any]:
         n, size = units.shape
-        strangers = self._rng.integers(len(self.W), size=(n, self._settings.strangers), dtype=np.int32)
+        n_strangers = self._settings.strangers if search else 0
+        strangers = self._rng.integers(len(self.W), size=(n, n_strangers), dtype=np.int32)
+        neighbours = self._neighbours if search else self._neighbours[:, :0]
         starts = np.arange(n + 1, dtype=np.int64) * size
         recurrent = self._network_inputs[0]
-        return [*as_arrays(points), labels, self._A, recurrent, units, self._neighbours, strangers, starts]
+        return [*as_arrays(points), labels, self._A, recurrent, units, neighbours, strangers, starts]
 
     def search_state(self) -> dict[str, np.ndarray]:
         return {"units": self._current_units(), "neighbours": self._neighbours}
