@@ -115,6 +115,7 @@ class ExperimentParameters(_Section):
     shuffle: Annotated[bool, Field(strict=True)] = True
     stopping: Annotated[bool, Field(strict=True)] = False
     greedy: Annotated[bool, Field(strict=True)] = False
+    share_first_layer: Annotated[bool, Field(strict=True)] = False  # greedy: one W for all runs, not one per run
     tolerance: Rate | None = None  # end early when the log-likelihood hardly rises any more
     W_init: Literal["auto", "data", "class_means", "points"] | None = None
     R_init: Literal["uniform", "delta"] | None = None
@@ -147,6 +148,15 @@ class ExperimentParameters(_Section):
         for number, override in enumerate(self.overrides, start=1):
             if not override.changes():
                 raise ValueError(f"overrides, entry {number}, changes nothing")
+        return self
+
+    @model_validator(mode="after")
+    def _shared_layers_see_the_same_points(self) -> "ExperimentParameters":
+        if self.share_first_layer and self.train_size is not None:
+            raise ValueError(
+                "share_first_layer is on, but with train_size every run has training points of its own; "
+                "leave one of the two out"
+            )
         return self
 
     def for_cell(self, network: str, labels: int, n_train: int) -> "ExperimentParameters":

@@ -14,6 +14,7 @@ from nesi.cluster import TOKEN, execute_on_cluster
 from nesi.config import ExperimentParameters, first_difference, load_parameters
 from nesi.errors import NesiError
 from nesi.execution import StopRequest, execute_here, execute_on_workers
+from nesi.first_layers import remove_first_layers
 from nesi.progress import ProgressDisplay
 from nesi.records import Record, append_record, locked, make_directory, repair_records, write_text
 from nesi.runs import Progress, RunData, RunResult, RunTask
@@ -70,6 +71,8 @@ def run_experiment(
         finally:
             desk.display.close()
         missing = len(tasks) - len(desk.records)
+        if not missing:
+            remove_first_layers(directory / "checkpoints")
         return Outcome(directory, desk.records, missing, stop.signal if missing else None, desk.failures)
 
 

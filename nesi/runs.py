@@ -14,6 +14,7 @@ import numpy as np
 from nesi.checkpoints import Arrays, digest, load_arrays, save_arrays
 from nesi.config import ExperimentParameters
 from nesi.errors import NesiError
+from nesi.first_layers import FirstLayerFile, has_common_first_layer
 from nesi.networks import training_phases
 from nesi.records import Record, StorageError
 from nesi.seeds import random_stream
@@ -22,6 +23,7 @@ from nesi.threads import limited_threads
 SETTINGS = (
     *("C", "A", "epsilon_W", "epsilon_R", "threshold", "iterations", "batch_size", "minibatch_rule", "inference"),
     *("backend", "dtype", "shuffle", "stopping", "greedy", "tolerance", "W_init", "R_init", "train_size"),
+    "share_first_layer",
 )
 
 
@@ -113,6 +115,8 @@ def train_run(
         curve, seconds_before = _restore(task, trainer, warn)
         if trainer.iteration:
             report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
+        if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
+            seconds_before += _first_layer(task, data, trainer, curve, report, should_stop, started - seconds_before)
         _train(task, data, trainer, curve, report, should_stop, started - seconds_before)
         return _result(task, data, trainer, X_train, labels, labeled, curve, started - seconds_before)
 
@@ -139,7 +143,10 @@ def _new_trainer(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> A
     from nesi.training import Trainer
 
     parameters = task.parameters
-    rng = random_stream(parameters.seed, "training", parameters.dataset, task.network, task.labels, task.run)
+    stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
+    if has_common_first_layer(parameters, n_classes):
+        stream = ("first layer", parameters.dataset, 0 if parameters.share_first_layer else task.run)
+    rng = random_stream(parameters.seed, *stream)
     return Trainer(
         training_settings(parameters, task.network),
         X,
@@ -156,7 +163,7 @@ def training_settings(parameters: ExperimentParameters, network: str) -> Any:
     from nesi.engines.truncated import TruncationSettings
     from nesi.training import TrainingSettings
 
-    not_for_it = ("W_init", "R_init", "train_size")
+    not_for_it = ("W_init", "R_init", "train_size", "share_first_layer")
     chosen = {key: getattr(parameters, key) for key in SETTINGS if key not in not_for_it}
     search = TruncationSettings(**parameters.truncated.model_dump())
     return TrainingSettings(network=network, truncated=search, **chosen)
@@ -178,6 +185,29 @@ def _restore(task: RunTask, trainer: Any, warn: Callable[[str], None]) -> tuple[
     return curve, seconds
 
 
+def _first_layer(
+    task: RunTask,
+    data: RunData,
+    trainer: Any,
+    curve: list[tuple[int, float]],
+    report: Callable[[Progress], None],
+    should_stop: Callable[[], bool],
+    started: float,
+) -> float:
+    """Train the first layer, or take it from a run that has; the seconds that somebody else has spent on it."""
+    layer = FirstLayerFile(task.identity(), trainer.batch_size, str(task.checkpoint))
+    with layer.reserved(should_stop) as reserved:
+        if not reserved:
+            raise RunInterrupted(task.name)
+        seconds = None if task.parameters.test_error_every else layer.load(trainer)  # a curve wants every iteration
+        if seconds is not None:
+            report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
+            return seconds
+        _train(task, data, trainer, curve, report, should_stop, started, only_first_layer=True)
+        layer.save(trainer, time.perf_counter() - started)
+        return 0.0
+
+
 def _train(
     task: RunTask,
     data: RunData,
@@ -186,6 +216,7 @@ def _train(
     report: Callable[[Progress], None],
     should_stop: Callable[[], bool],
     started: float,
+    only_first_layer: bool = False,
 ) -> None:
     saved = time.monotonic()
     every = task.parameters.test_error_every
@@ -209,6 +240,8 @@ def _train(
             saved = time.monotonic()
         if stop:
             raise RunInterrupted(task.name)
+        if only_first_layer and trainer.phase != "first":
+            return
 
 
 def _save_checkpoint(task: RunTask, trainer: Any, curve: list[tuple[int, float]], seconds: float) -> None:
@@ -255,6 +288,7 @@ def _result(
         "log_likelihood": log_likelihood,
         "iterations": int(trainer.iteration),
         "stopped_at": None if trainer.stopped_at is None else int(trainer.stopped_at),
+        "converged_at": None if trainer.converged_at is None else int(trainer.converged_at),
         "seconds": round(time.perf_counter() - started, 3),
         "inference": parameters.inference,
         "backend": parameters.backend,

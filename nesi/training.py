@@ -58,7 +58,7 @@ class Trainer:
         self._labels = _checked_labels(labels, self._data.n_points, n_classes)
         self._network = get_network(settings.network)
         self._epsilon_W, self._epsilon_R = self._learning_rates(n_classes, seen)
-        self._batch_size = settings.batch_size or self._largest_sensible_batch()
+        self.batch_size = settings.batch_size or self._largest_sensible_batch()
         self._check_stability(n_classes)
         C, K, dtype = settings.C, n_classes, settings.dtype
         overcomplete_start = "points" if settings.inference == "truncated" else "data"
@@ -75,7 +75,7 @@ class Trainer:
 
     @property
     def _kind(self) -> Kind:
-        """While the layers of a recurrent network learn one after the other, the first does not listen to the second."""
+        """While the layers of a recurrent network learn one by one, the first does not listen to the second."""
         network = self._network if self.phase == "both" else replace(self._network, recurrent=False)
         settings = self.settings
         return Kind(network, settings.minibatch_rule, settings.dtype, settings.backend, self._data.sparse)
@@ -124,7 +124,7 @@ class Trainer:
         phase = self.phase
         n_points = self._data.n_points
         order = self._rng.permutation(n_points) if self.settings.shuffle else np.arange(n_points)
-        batches = [order[first : first + self._batch_size] for first in range(0, n_points, self._batch_size)]
+        batches = [order[first : first + self.batch_size] for first in range(0, n_points, self.batch_size)]
         if phase == "second":
             log_likelihood, self_labeled = self._learn_second_layer(batches)
         else:
@@ -199,6 +199,7 @@ class Trainer:
         if self.phase == "second" and not self.finished and isinstance(self._engine, TruncatedEngine):
             self._engine.candidates(np.arange(self._data.n_points))  # one last search with the final weights
         if self.phase == "both" and not self.finished:  # a recurrent network whose layers have learned one by one
+            self.stopped_at = self.converged_at = None
             W, R, search = self.W, self.R, self._engine.search_state()
             self._second_layer = None
             self._engine = self._new_engine(W, R)
@@ -211,7 +212,7 @@ class Trainer:
         raise TrainingFailed(
             f"Training failed in iteration {self.iteration}: the weights are no longer finite and non-negative. "
             "The learning rate was too high for the size of the mini-batches: use minibatch_rule='sequential', "
-            f"a batch_size below {self._batch_size}, or smaller learning rates."
+            f"a batch_size below {self.batch_size}, or smaller learning rates."
         )
 
     # ---- inference -----------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ class Trainer:
         """The summed rule overshoots if the weights could lose more than all they have in one step."""
         if self.settings.minibatch_rule != "summed":
             return
-        size = min(self._batch_size, self._data.n_points)
+        size = min(self.batch_size, self._data.n_points)
         labeled = self._labels[self._labels >= 0]
         per_class = size if self._network.self_labeling else int(np.bincount(labeled, minlength=K).max(initial=0))
         for name, rate, most in (

@@ -28,6 +28,7 @@ def execute(task: Any, data: Any, stop_after: int | None = None) -> RunResult:
         {"networks": ["ff"]},
         {"networks": ["r"], "stopping": True, "iterations": 60},
         {"networks": ["ff+"], "greedy": True},
+        {"networks": ["r+"], "greedy": True, "inference": "truncated", "tolerance": 0.01},
         {"networks": ["r+"], "minibatch_rule": "summed", "batch_size": 5},
         {"networks": ["r+"], "dtype": "float64"},
         {"networks": ["ff"], "inference": "truncated", "truncated": {"active": 5, "neighbours": 4}},
@@ -36,11 +37,13 @@ def execute(task: Any, data: Any, stop_after: int | None = None) -> RunResult:
     ids=lambda changes: "-".join(str(value) for value in changes.values() if not isinstance(value, dict)),
 )
 def test_a_continued_run_ends_with_the_same_weights(changes: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").mkdir()
+    for place in ("whole", "parts"):
+        (tmp_path / place / "checkpoints").mkdir(parents=True)
     parameters = validated({**SMALL, **changes, "runs": 1, "threads": 1}, "SMALL")
     data = run_data(parameters, load_dataset(parameters, None))
-    (task,) = all_tasks(parameters, data, tmp_path)
+    (task,) = all_tasks(parameters, data, tmp_path / "whole")
     whole = execute(task, data)
+    (task,) = all_tasks(parameters, data, tmp_path / "parts")
     for _ in range(2):
         with pytest.raises(RunInterrupted):
             execute(task, data, stop_after=7)
