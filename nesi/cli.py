@@ -36,11 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compare.add_argument("--out", type=Path, help="also write summary.json and summary.md to this directory")
     report = commands.add_parser("report", help="make summary, figures and report.html again, from existing records")
     report.add_argument("directory", type=Path, metavar="DIR")
+    prune = commands.add_parser("prune", help="remove fields that are hardly ever active, error before and after")
+    prune.add_argument("directory", type=Path, metavar="DIR")
+    prune.add_argument(
+        "--below", type=float, default=1.5, metavar="X", help="fields with p(c|R) N < X go (default 1.5)"
+    )
+    prune.add_argument("--data-dir", type=Path, metavar="DIR")
+    correlate = commands.add_parser("correlate", help="likelihood and test error during training: their correlation")
+    correlate.add_argument("directories", nargs="+", type=Path, metavar="DIR")
     _tune_options(commands.add_parser("tune", help="search the free parameters with half of the labels (Section 4.1)"))
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
         "run": _run,
         "compare": _compare,
         "report": _report,
+        "prune": _prune,
+        "correlate": _correlate,
         "tune": _tune,
     }
 
@@ -143,6 +153,33 @@ def _report(options: argparse.Namespace) -> int:
 
     make_report(options.directory)
     print(options.directory / "report.html")
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from nesi.pruning import prune_runs
+
+    print(
+        f"{'run':<20} {'units':>6} {'forgotten':>10} {'one point':>10} {'kept':>6} {'error [%]':>10} {'pruned [%]':>11}"
+    )
+    for one in prune_runs(options.directory, options.below, options.data_dir):
+        counts = f"{one.units:>6} {one.forgotten:>10} {one.single:>10} {one.kept:>6}"
+        print(f"{one.run:<20} {counts} {one.error_before:>10.2f} {one.error_after:>11.2f}")
+    return 0
+
+
+def _correlate(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from nesi.correlation import likelihood_and_error
+
+    found = [one for directory in options.directories for one in likelihood_and_error(directory)]
+    print(f"{'run':<20} {'C':>6} {'points':>7} {'PPMCC':>7}")
+    for one in found:
+        print(f"{one.run:<20} {one.C:>6} {one.points:>7} {one.ppmcc:>7.2f}")
+    values = [one.ppmcc for one in found]
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    print(f"mean of {len(values)} runs: {np.mean(values):.2f}{spread} (paper: -0.85 ± 0.1)")
     return 0
 
 

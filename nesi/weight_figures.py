@@ -5,17 +5,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from nesi.figures import new_figure, plain
+from nesi.pruning import FORGOTTEN, SINGLE_POINT, unit_usage
 
-# p(c|R) N, the number of training points a unit stands for: below 0.5 it is forgotten, below 1.5 it knows one point.
-FORGOTTEN, SINGLE_POINT = 0.5, 1.5
 INKS = {"black": (0.0, 0.0, 0.0), "blue": (0.05, 0.25, 0.85), "red": (0.85, 0.08, 0.08)}
 SHOWN_UNITS = 100
 SHOWN_WORDS = 20
-
-
-def unit_usage(R: np.ndarray, n_train: int) -> np.ndarray:
-    """p(c|R) N with p(c|R) = sum_k R_kc / K."""
-    return R.sum(axis=0) / R.shape[0] * n_train
 
 
 def unit_colours(usage: np.ndarray) -> list[str]:

@@ -11,9 +11,10 @@ from command_line import run_here, write_params
 from nesi.cli import main
 from nesi.compare import summarize
 from nesi.figures import confusion_matrix, error_by_labels, save_figure, search_picture, training_curves
+from nesi.pruning import unit_usage
 from nesi.published import published_experiment
 from nesi.report import competing_with, make_report
-from nesi.weight_figures import choose_units, learned_fields, strongest_words, unit_colours, unit_usage
+from nesi.weight_figures import choose_units, learned_fields, strongest_words, unit_colours
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 

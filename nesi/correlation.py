@@ -1,0 +1,38 @@
+"""How well the likelihood tells the test error (Section 4.3.2): their correlation in the course of training."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from nesi.checkpoints import load_arrays
+from nesi.errors import NesiError
+from nesi.records import read_records
+
+
+class Correlation(NamedTuple):
+    """Of one run; `ppmcc` is Pearson's product-moment correlation coefficient."""
+
+    run: str
+    C: int
+    points: int  # iterations at which the test error is known
+    ppmcc: float
+
+
+def likelihood_and_error(directory: Path) -> list[Correlation]:
+    """For every run in `directory` that was made with `test_error_every`."""
+    from nesi.experiment import run_name
+
+    found = []
+    for record in read_records(directory):
+        details = load_arrays(directory / "details" / f"{run_name(record)}.npz")
+        curve = details["test_error_curve"]
+        if len(curve) >= 3:
+            likelihood = details["log_likelihood"][curve[:, 0].astype(int) - 1]
+            ppmcc = float(np.corrcoef(likelihood, curve[:, 1])[0, 1])
+            found.append(Correlation(run_name(record), record["settings"]["C"], len(curve), ppmcc))
+    if not found:
+        raise NesiError(
+            f"{directory} holds no curves of the test error; run the experiment with --set test_error_every=10."
+        )
+    return found
