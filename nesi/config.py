@@ -168,13 +168,21 @@ class ExperimentParameters(_Section):
                 changes.update(override.changes())
         return self.model_copy(update=changes)
 
+    def widened(self, other: "ExperimentParameters", n_train: int) -> "ExperimentParameters":
+        """With the cells and runs of the other as well."""
+        known = [n_train if entry == "all" else entry for entry in self.labels]
+        new_labels = [entry for entry in other.labels if (n_train if entry == "all" else entry) not in known]
+        new_networks = [network for network in other.networks if network not in self.networks]
+        more = {"labels": [*self.labels, *new_labels], "networks": [*self.networks, *new_networks]}
+        return self.model_copy(update={**more, "runs": max(self.runs, other.runs)})
+
     def to_yaml(self) -> str:
         """The whole of it as a parameter file."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=120)
 
 
 # What may differ when a directory is continued: none of it changes a number in the records.
-FREE_ON_RESUME = frozenset({"checkpoint_seconds", "keep_weights", "tuning"})
+FREE_ON_RESUME = frozenset({"networks", "labels", "runs", "checkpoint_seconds", "keep_weights", "tuning"})
 
 
 def load_parameters(path: Path, changes: dict[str, Any] | None = None) -> ExperimentParameters:

@@ -46,16 +46,17 @@ def run_experiment(
     make_directory(directory)
     with locked(directory):
         records = repair_records(directory)
-        parameters = _settle_parameters(parameters, directory, records, resume)
+        parameters, stored = _settle_parameters(parameters, directory, records, resume)
         dataset = load_dataset(parameters, data_dir)
         data = run_data(parameters, dataset)
         if parameters.threads is None:
             one_at_a_time = workers is None and scheduler is None
             parameters = parameters.model_copy(update={"threads": sensible_threads(parameters, data, one_at_a_time)})
         tasks = all_tasks(parameters, data, directory)
-        _prepare_directory(parameters, directory, dataset, data)
-        done = {(record["network"], record["labels"], record["run"]) for record in records}
-        pending = [task for task in tasks if (task.network, task.labels, task.run) not in done]
+        kept = parameters if stored is None else parameters.widened(stored, parameters.train_size or len(data.y_train))
+        _prepare_directory(kept, directory, dataset, data)
+        done = {run_name(record) for record in records}
+        pending = [task for task in tasks if task.name not in done]
         stop = StopRequest()
         desk = _Desk(directory, records, len(tasks), pending, quiet)
         try:
@@ -70,7 +71,8 @@ def run_experiment(
                     execute_here(pending, data, desk, stop)
         finally:
             desk.display.close()
-        missing = len(tasks) - len(desk.records)
+        done = {run_name(record) for record in desk.records}
+        missing = sum(task.name not in done for task in tasks)
         if not missing:
             remove_first_layers(directory / "checkpoints")
         return Outcome(directory, desk.records, missing, stop.signal if missing else None, desk.failures)
@@ -87,9 +89,10 @@ class _Desk:
         self.records = list(records)
         self.failures: list[str] = []
         iterations = {task.name: task.total_iterations for task in pending}
-        self.display = ProgressDisplay(total, len(records), iterations, quiet)
-        if records and pending:
-            self.display.say(f"{len(records)} of {total} runs are done already; {len(pending)} to do.")
+        done = total - len(pending)
+        self.display = ProgressDisplay(total, done, iterations, quiet)
+        if done and pending:
+            self.display.say(f"{done} of {total} runs are done already; {len(pending)} to do.")
 
     def progress(self, progress: Progress) -> None:
         self.display.iteration(progress)
@@ -190,8 +193,11 @@ def _settle_parameters(
     directory: Path,
     records: list[Record],
     resume: bool,
-) -> ExperimentParameters:
-    """The parameters as they will be used, after making sure that they fit to what the directory holds."""
+) -> tuple[ExperimentParameters, ExperimentParameters | None]:
+    """The parameters as they will be used, after making sure that they fit to those which the directory holds.
+
+    A directory may be continued with more or other cells and runs: no record depends on what else is run.
+    """
     path = directory / "params.yaml"
     stored = load_parameters(path) if path.exists() else None
     if (records or stored) and not resume:
@@ -208,7 +214,7 @@ def _settle_parameters(
             f"{directory} was started with other parameters: {difference}; "
             "repeat the options of the first call, or choose another --out."
         )
-    return given
+    return given, stored
 
 
 def _prepare_directory(parameters: ExperimentParameters, directory: Path, dataset: Any, data: RunData) -> None:

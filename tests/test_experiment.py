@@ -232,3 +232,18 @@ def test_default_directories_are_numbered(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / "runs" / name / "params.yaml").write_text(yaml.safe_dump(SMALL))
     assert _default_directory(params, resume=False) == Path("runs/some-3")
     assert _default_directory(params, resume=True) == Path("runs/some-2")
+
+
+def test_a_directory_can_be_continued_with_more_cells_and_runs(finished: Path, tmp_path: Path) -> None:
+    params = write_params(tmp_path / "params.yaml")
+    out = tmp_path / "out"
+    assert run_here(params, "--network", "r", "--runs", 1, "--out", out, "--quiet")[0] == 0
+    assert set(records(out)) == {("r", 20, 1)}
+    assert run_here(params, "--runs", 2, "--out", out, "--resume", "--quiet")[0] == 0
+    assert records(out) == records(finished)
+    code, output, _ = run_here(params, "--network", "ff", "--labels", "30", "--runs", 1, "--out", out, "--resume")
+    assert code == 0
+    assert "[1/1]" in output
+    stored = load_parameters(out / "params.yaml")
+    assert (stored.networks, stored.labels, stored.runs) == (["ff", "r", "ff+"], [30, 20], 2)
+    assert set(records(out)) == {*records(finished), ("ff", 30, 1)}
