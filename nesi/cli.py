@@ -36,6 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compare.add_argument("--out", type=Path, help="also write summary.json and summary.md to this directory")
     report = commands.add_parser("report", help="make summary, figures and report.html again, from existing records")
     report.add_argument("directory", type=Path, metavar="DIR")
+    keep = commands.add_parser("keep", help="copy records, summary and figures of an experiment, without the weights")
+    keep.add_argument("directory", type=Path, metavar="DIR")
+    keep.add_argument("target", type=Path, metavar="TARGET", help="for instance results/mnist")
+    quote = commands.add_parser("quote", help="make the tables in documents again, from the records they name")
+    quote.add_argument("documents", nargs="+", type=Path, metavar="FILE.md")
+    quote.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="where results/ is (default: here)")
     prune = commands.add_parser("prune", help="remove fields that are hardly ever active, error before and after")
     prune.add_argument("directory", type=Path, metavar="DIR")
     prune.add_argument(
@@ -49,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "run": _run,
         "compare": _compare,
         "report": _report,
+        "keep": _keep,
+        "quote": _quote,
         "prune": _prune,
         "correlate": _correlate,
         "tune": _tune,
@@ -153,6 +161,24 @@ def _report(options: argparse.Namespace) -> int:
 
     make_report(options.directory)
     print(options.directory / "report.html")
+    return 0
+
+
+def _keep(options: argparse.Namespace) -> int:
+    from nesi.results import keep_results
+
+    for path in keep_results(options.directory, options.target):
+        print(path)
+    return 0
+
+
+def _quote(options: argparse.Namespace) -> int:
+    from nesi.results import refresh_quotes
+
+    for document in options.documents:
+        if not document.is_file():
+            raise NesiError(f"{document}: no such file; give the documents whose tables should be made again.")
+        print(f"{document}: {'renewed' if refresh_quotes(document, options.root) else 'unchanged'}")
     return 0
 
 

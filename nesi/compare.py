@@ -162,10 +162,12 @@ def terminal_table(cells: list[Cell]) -> str:
 
 
 def markdown(cells: list[Cell]) -> str:
+    return f"# Ours against the paper\n\nTest error: mean ± standard error (number of runs).\n\n{markdown_table(cells)}"
+
+
+def markdown_table(cells: list[Cell]) -> str:
     table = rows(cells)
-    lines = ["# Ours against the paper", "", "Test error: mean ± standard error (number of runs).", ""]
-    lines.append("| " + " | ".join(table[0]) + " |")
-    lines.append("|" + "---|" * len(table[0]))
+    lines = ["| " + " | ".join(table[0]) + " |", "|" + "---|" * len(table[0])]
     lines += [
         "| " + " | ".join(text.replace("|", "\\|").replace("*", "\\*") for text in row) + " |" for row in table[1:]
     ]
@@ -227,7 +229,9 @@ def _differences(record: Record, experiment: PublishedExperiment, paper: Publish
 
 
 def _cell_key(record: Record) -> tuple[Any, ...]:
-    settings = json.dumps(record["settings"], sort_keys=True)
+    # A setting that a later version brought along is off in records of an earlier one.
+    used = {key: value for key, value in record["settings"].items() if value is not None and value is not False}
+    settings = json.dumps(used, sort_keys=True)
     return record.get("experiment", record["dataset"]), record["dataset"], record["network"], record["labels"], settings
 
 

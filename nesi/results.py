@@ -1,0 +1,58 @@
+"""Results that are kept in a repository: the small files of an experiment, and the tables that documents quote.
+
+A document marks a table with two comments. What stands between them is made from the records and nothing else, so
+that a test can tell when the two no longer agree:
+
+    <!-- nesi compare results/mnist -->
+    ...
+    <!-- end -->
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+from nesi.compare import collect, markdown_table, summarize
+from nesi.errors import NesiError
+from nesi.records import RECORDS, make_directory, read_records, write_text, write_whole
+
+KEPT = (RECORDS, "params.yaml", "summary.json", "summary.md")
+KEPT_FIGURES = ("error_by_labels.png", "training_*.png", "fields_*.png", "words_*.png")
+_QUOTE = re.compile(r"(<!-- nesi compare ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def keep_results(directory: Path, target: Path, figures: tuple[str, ...] = KEPT_FIGURES) -> list[Path]:
+    """Copy what is small (records, parameters, summary, figures) and leave weights and details behind."""
+    read_records(directory)  # complains about what is not an experiment
+    missing = [name for name in KEPT if not (directory / name).is_file()]
+    if missing:
+        raise NesiError(f"{directory} has no {missing[0]}; make it with: python -m nesi report {directory}")
+    make_directory(target / "figures")
+    sources = [directory / name for name in KEPT]
+    sources += [path for pattern in figures for path in sorted((directory / "figures").glob(pattern))]
+    kept = []
+    for source in sources:
+        place = target / source.relative_to(directory)
+        with source.open("rb") as stream:
+            write_whole(place, lambda output, stream=stream: shutil.copyfileobj(stream, output))  # type: ignore[misc]
+        kept.append(place)
+    return kept
+
+
+def quoted_tables(text: str, root: Path) -> str:
+    """The document with every marked table made anew from the records below `root`."""
+
+    def table(match: re.Match[str]) -> str:
+        directories = [root / name for name in match[2].split()]
+        return f"{match[1]}\n{markdown_table(summarize(collect(directories)))}\n{match[4]}"
+
+    return _QUOTE.sub(table, text)
+
+
+def refresh_quotes(document: Path, root: Path) -> bool:
+    """Rewrite the tables of a document; whether anything has changed."""
+    before = document.read_text(encoding="utf-8")
+    after = quoted_tables(before, root)
+    if after != before:
+        write_text(document, after)
+    return after != before

@@ -1,0 +1,53 @@
+"""What is kept in results/, and the documents that quote it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, run_here, write_params
+from test_pruning import nesi
+
+from nesi.compare import collect, summarize
+from nesi.records import read_records
+from nesi.results import quoted_tables
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = sorted(path.parent for path in (ROOT / "results").rglob("records.jsonl"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_quote_the_numbers_of_the_records(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert quoted_tables(text, ROOT) == text, f"renew it with: python -m nesi quote {document.name}"
+
+
+@pytest.mark.parametrize("directory", RESULTS, ids=lambda path: path.name)
+def test_kept_results_are_whole_and_small(directory: Path) -> None:
+    cells = summarize(collect([directory]))
+    assert sum(cell.runs for cell in cells) == len(read_records(directory)) > 0  # every run counts, and counts once
+    assert (directory / "params.yaml").is_file()
+    assert not list(directory.rglob("*.npz"))
+    assert sum(path.stat().st_size for path in directory.rglob("*")) < 5_000_000
+
+
+def test_results_are_kept_and_quoted(tmp_path: Path) -> None:
+    params = write_params(tmp_path / "params.yaml", networks=["ff"], runs=3)
+    assert run_here(params, "--out", tmp_path / "run", "--quiet")[0] == 0
+    code, output = nesi("keep", tmp_path / "run", tmp_path / "results" / "digits")
+    assert code == 0
+    assert "records.jsonl" in output
+    kept = {path.name for path in (tmp_path / "results" / "digits").rglob("*") if path.is_file()}
+    assert kept >= {"records.jsonl", "params.yaml", "summary.md", "error_by_labels.png", "training_ff-L20.png"}
+    document = tmp_path / "page.md"
+    document.write_text("Before\n<!-- nesi compare results/digits -->\nold\n<!-- end -->\nafter\n")
+    assert nesi("quote", document, "--root", tmp_path) == (0, f"{document}: renewed\n")
+    text = document.read_text()
+    (cell,) = summarize(collect([tmp_path / "results" / "digits"]))
+    assert f"| ff | 20 | {cell.mean:.2f} ± {cell.sem:.2f} (3) |" in text
+    assert text.startswith("Before\n")
+    assert text.endswith("<!-- end -->\nafter\n")
+    assert nesi("quote", document, "--root", tmp_path) == (0, f"{document}: unchanged\n")
+    shutil.rmtree(tmp_path / "results")
+    code, output = nesi("quote", document, "--root", tmp_path)
+    assert code == 2
+    assert "no such directory" in output
