@@ -131,7 +131,7 @@ class Trainer:
             log_likelihood, self_labeled = self._learn(batches, learn="WR" if phase == "both" else "W")
             self._engine.end_iteration()
         self.iteration += 1
-        self._check_weights()
+        self._check_weights(phase)
         info = IterationInfo(
             self.iteration, phase, log_likelihood, self_labeled / n_points, time.perf_counter() - started
         )
@@ -205,9 +205,9 @@ class Trainer:
             self._engine = self._new_engine(W, R)
             self._engine.restore_search(search)
 
-    def _check_weights(self) -> None:
-        W, R = self.W, self.R
-        if np.isfinite(W).all() and W.min() >= 0 and np.isfinite(R).all() and R.min() >= 0:
+    def _check_weights(self, phase: str) -> None:
+        learned = {"first": [self.W], "second": [self.R], "both": [self.W, self.R]}[phase]
+        if all(np.isfinite(weights).all() and weights.min() >= 0 for weights in learned):
             return
         raise TrainingFailed(
             f"Training failed in iteration {self.iteration}: the weights are no longer finite and non-negative. "
