@@ -30,11 +30,12 @@ class Weights:
         Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
         """
         W = self.W
-        log_W = np.log(W)
         reference = np.zeros(W.shape[1], self._dtype)
-        if not self._sparse_data:
-            reference += log_W.mean(axis=0, dtype="float64").astype(self._dtype)
-            log_W -= reference
+        with np.errstate(invalid="ignore", divide="ignore"):  # whoever trains says what is wrong with such weights
+            log_W = np.log(W)
+            if not self._sparse_data:
+                reference += log_W.mean(axis=0, dtype="float64").astype(self._dtype)
+                log_W -= reference
         sums = {"W_sum": W.sum(axis=1, dtype="float64"), "log_W_sum": log_W.sum(axis=1, dtype="float64")}
         self._state |= {"log_W": log_W, "reference": reference, **sums}
 
