@@ -121,34 +121,39 @@ def _one_hot_maximum(t: Expression) -> Expression:
 
 
 def summed_gains(activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
-    """Mini-batch rule of eqs. (DeltaWminibatch, DeltaRminibatch): decay 1 - eps sum_n a_n, gains eps a_n."""
+    """Mini-batch rule of eqs. (DeltaWminibatch, DeltaRminibatch): gains eps a_n; what is forgotten is their sum."""
     gains = epsilon[:, None] * activity
-    return 1 - gains.sum(axis=0), gains
+    return gains.sum(axis=0), gains
 
 
 def sequential_gains(activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
     """The online updates one after the other, with the activities of the batch's start.
 
-    w <- (1 - eps a_n) w + eps a_n x_n for n = 1, 2, ... gives the decay prod_n (1 - eps a_n) and the gains
-    eps a_n prod_{m>n} (1 - eps a_m): never negative as long as eps <= 1, whatever the size of the batch.
+    w <- (1 - eps a_n) w + eps a_n x_n for n = 1, 2, ... gives the gains eps a_n prod_{m>n} (1 - eps a_m). Their sum is
+    the share of w that is forgotten, 1 - prod_n (1 - eps a_n): never above 1 as long as eps <= 1, whatever the size of
+    the batch.
     """
     steps = epsilon[:, None] * activity
     remaining = pt.cumprod((1 - steps)[::-1], axis=0)[::-1]  # prod_{m>=n}
     after = pt.set_subtensor(pt.concatenate([remaining[1:], remaining[:1]])[-1], 1)  # prod_{m>n}, 1 for the last
-    return remaining[0], steps * after
+    gains = steps * after
+    return pt.minimum(gains.sum(axis=0), 1), gains  # the sum may be rounded up
 
 
 MINIBATCH_RULES = {"summed": summed_gains, "sequential": sequential_gains}
 
 
-def update_W(W: Expression, decay: Expression, gains: Expression, y: Expression) -> Expression:
-    """T1.7: Delta W_cd = eps_W (s_c y_d - s_c W_cd), over a mini-batch whose decay and gains come from s."""
-    return decay[:, None] * W + gains.T @ y
+def update_W(W: Expression, forgotten: Expression, gains: Expression, y: Expression) -> Expression:
+    """T1.7: Delta W_cd = eps_W (s_c y_d - s_c W_cd), over a mini-batch; the gains (and what is forgotten) come from s.
+
+    Not (1 - forgotten) W: rounding that factor to float32 would change the norm of a row, and drives by A times that.
+    """
+    return W + (gains.T @ y - forgotten[:, None] * W)
 
 
-def update_R(R: Expression, decay: Expression, gains: Expression, s: Expression) -> Expression:
-    """T1.8: Delta R_kc = eps_R (t_k s_c - t_k R_kc), over a mini-batch whose decay and gains come from t."""
-    return decay[:, None] * R + gains.T @ s
+def update_R(R: Expression, forgotten: Expression, gains: Expression, s: Expression) -> Expression:
+    """T1.8: Delta R_kc = eps_R (t_k s_c - t_k R_kc), over a mini-batch; the gains come from t."""
+    return R + (gains.T @ s - forgotten[:, None] * R)
 
 
 # ---- likelihood ------------------------------------------------------------------------------------------

@@ -63,10 +63,10 @@ def test_gains_kernel_says_the_same_as_perform(dtype, rule, n_units):
 def test_update_kernel_says_the_same_as_perform(dtype):
     rng = np.random.default_rng(2)
     W = (rng.random((6, 33)) + 0.5).astype(dtype)
-    decay, increment = rng.random(6).astype(dtype), rng.random((6, 33)).astype(dtype)
-    decay[2], increment[2] = 1, 0  # a unit that no point activated
-    decay[3] = 1
-    inputs = (W, np.log(W), W.sum(axis=1, dtype="float64"), decay, increment)
+    forgotten, learned = rng.random(6).astype(dtype), rng.random((6, 33)).astype(dtype)
+    forgotten[2], learned[2] = 0, 0  # a unit that no point activated
+    reference = np.log(W).mean(axis=0)
+    inputs = (W, np.log(W) - reference, W.sum(axis=1, dtype="float64"), reference, forgotten, learned)
     assert_same(kernels.UpdateW(), kernels._update_W_kernel, *inputs, dtype=dtype)
 
 
@@ -86,15 +86,16 @@ def test_sparse_update_kernel_says_the_same_as_perform(dtype):
     rng = np.random.default_rng(4)
     M, gains = rng.random((5, 40)).astype(dtype), rng.random((8, 5)).astype(dtype)
     gains[:, 1] = 0
-    decay, lift = (1 - 0.1 * gains.sum(axis=0)).astype(dtype), gains.sum(axis=0)
+    forgotten, lift = (0.1 * gains.sum(axis=0)).astype(dtype), gains.sum(axis=0)
     op, kernel = sparse_kernels.SparseUpdate(), sparse_kernels._sparse_update_kernel
-    assert_same(op, kernel, M, decay, lift, gains, *sparse_rows(rng, dtype), dtype=dtype)
+    assert_same(op, kernel, M, forgotten, lift, gains, *sparse_rows(rng, dtype), dtype=dtype)
 
 
 def test_log_kernel_says_the_same_as_perform(dtype):
     rng = np.random.default_rng(5)
     W = (3 * rng.random((4, 150)) + 0.1).astype(dtype)
-    assert_same(sparse_kernels.LogOfWeights(), sparse_kernels._log_kernel, np.zeros_like(W), W, dtype=dtype)
+    inputs = (np.zeros_like(W), W, rng.random(150).astype(dtype))
+    assert_same(sparse_kernels.LogOfWeights(), sparse_kernels._log_kernel, *inputs, dtype=dtype)
 
 
 @njit

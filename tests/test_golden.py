@@ -77,9 +77,21 @@ def test_weights_posteriors_and_errors_are_those_of_the_authors_program(network,
     assert_same_as_theirs(fitted(network, iterations), golden(network), iterations)
 
 
-def test_parity_holds_on_every_backend_in_float64(backend):
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parity_holds_on_every_backend_in_either_precision(backend, dtype):
     """In the network that has everything: top-down input and self-labels."""
-    assert_same_as_theirs(fitted("r+", 5, dtype="float64", backend=backend), golden("r+"), 5)
+    assert_same_as_theirs(fitted("r+", 5, dtype=dtype, backend=backend), golden("r+"), 5)
+
+
+@pytest.mark.parametrize("network", FILES)
+def test_float32_loses_next_to_nothing_to_float64(network):
+    """Less than the authors' own rounding: drives are relative, and no row of W is multiplied by a rounded factor."""
+    case = golden(network)
+    single, double = (fitted(network, 5, dtype) for dtype in ("float32", "float64"))
+    np.testing.assert_allclose(single.W_, double.W_, rtol=2e-6, atol=0)
+    np.testing.assert_allclose(single.R_, double.R_, rtol=0, atol=1e-5)
+    posteriors = [model.predict_proba(case["raw_test"]) for model in (single, double)]
+    np.testing.assert_allclose(*posteriors, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("network", ["ff+", "r+"])

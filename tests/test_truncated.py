@@ -109,12 +109,13 @@ def test_compiled_kernels_do_what_plain_python_does(recurrent, sparse):
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=2e-5, atol=1e-7)
     np.testing.assert_allclose(found[2], expected[2], rtol=1e-6)
-    rates = np.full(40, 0.02, dtype="float32")
+    rates, reference = np.full(40, 0.02, dtype="float32"), rng.random(12).astype("float32")
     for rule in ("sequential", "summed"):
         op = truncated_update.UpdateActiveRows(rule, sparse)
-        states = [[W.copy(), log_W.copy(), sums[1].copy(), sums[0].copy()] for _ in range(2)]
-        expected_state = run_perform(op, (*states[0], rates, *expected[:2], *seen), 4)
-        found_state = run_compiled(op, (*states[1], rates, *expected[:2], *seen))
+        relative = log_W - reference
+        states = [[W.copy(), relative.copy(), sums[1].copy(), relative.sum(axis=1, dtype="float64")] for _ in range(2)]
+        expected_state = run_perform(op, (*states[0], reference, rates, *expected[:2], *seen), 4)
+        found_state = run_compiled(op, (*states[1], reference, rates, *expected[:2], *seen))
         for compiled, plain in zip(found_state, expected_state, strict=True):
             np.testing.assert_allclose(compiled, plain, rtol=2e-6, atol=1e-6)
 

@@ -69,7 +69,7 @@ class ExactEngine(Weights):
         self._A = np.asarray(normalization, "float64")
         self._network_inputs = kind.network_inputs(threshold)
         self._capacity = 0
-        super().__init__(W, R, kind.dtype)
+        super().__init__(W, R, kind.dtype, kind.sparse)
 
     def step(
         self,
@@ -142,7 +142,7 @@ class _Graph:
     def __init__(self, kind: GraphKind) -> None:
         self.kind = kind
         dtype = kind.dtype
-        names = {"W": 2, "log_W": 2, "R": 2}
+        names = {"W": 2, "log_W": 2, "R": 2, "reference": 1}
         self.state = {name: state_variable(name, ndim, dtype) for name, ndim in names.items()}
         self.state["W_sum"] = state_variable("W_sum", 1, "float64")
         self.labels = pt.lvector("labels")
@@ -155,7 +155,7 @@ class _Graph:
             self.y = equations.observed_layer(equations.bottom_up_input(self.points[0]), self.A)
 
     def drive(self) -> Expression:
-        """The bottom-up term of T1.5."""
+        """The bottom-up term of T1.5, relative to the `reference` of the weights."""
         if not self.kind.sparse:
             return equations.bottom_up_drive(self.y, self.state["log_W"])
         background = self.state["log_W_sum"][None, :]
@@ -172,37 +172,41 @@ class _Graph:
         if has_kernels(self.kind.backend):
             tables = top_down_tables(R, self.recurrent, drive.dtype)
             s, log_likelihood = kernels.Activities()(drive, *tables, self.labels, W_sum)
-            return s.astype(self.kind.dtype), log_likelihood
+            return s.astype(self.kind.dtype), log_likelihood + self.common_drive()
         u, R = self.u().astype(drive.dtype), R.astype(drive.dtype)
         total = drive + pt.where(self.recurrent, equations.top_down_drive(u, R), 0)
         log_joint = equations.log_joint(drive, W_sum, u, self.labels, R)
-        return equations.first_hidden(total).astype(self.kind.dtype), equations.log_likelihood(log_joint, 0)
+        log_likelihood = equations.log_likelihood(log_joint, -self.common_drive())
+        return equations.first_hidden(total).astype(self.kind.dtype), log_likelihood
+
+    def common_drive(self) -> Expression:
+        """What the reference takes away from the drives of all units."""
+        return pt.zeros((), "float64") if self.kind.sparse else common_drive(self.y, self.state["reference"])
 
     def u(self) -> Expression:
         return equations.label_input(self.labels, self.state["R"].shape[0], self.kind.dtype)
 
     def gains(self, activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
         if has_kernels(self.kind.backend):
-            gains, decay = kernels.Gains(self.kind.rule)(activity, epsilon)
-            return decay, gains
+            gains, forgotten = kernels.Gains(self.kind.rule)(activity, epsilon)
+            return forgotten, gains
         return equations.MINIBATCH_RULES[self.kind.rule](activity, epsilon)
 
-    def updates_of_W(self, decay: Expression, gains: Expression) -> dict[str, Expression]:
-        W, log_W, W_sum = (self.state[name] for name in ("W", "log_W", "W_sum"))
+    def updates_of_W(self, forgotten: Expression, gains: Expression) -> dict[str, Expression]:
+        W, log_W, W_sum, reference = (self.state[name] for name in ("W", "log_W", "W_sum", "reference"))
         if has_kernels(self.kind.backend) and not self.kind.sparse:
-            return dict(
-                zip(("W", "log_W", "W_sum"), kernels.UpdateW()(W, log_W, W_sum, decay, gains.T @ self.y), strict=True)
-            )
+            new = kernels.UpdateW()(W, log_W, W_sum, reference, forgotten, gains.T @ self.y)
+            return dict(zip(("W", "log_W", "W_sum"), new, strict=True))
         background = gains.sum(axis=0)  # the +1 of T1.3
         if has_kernels(self.kind.backend):
-            new_W = sparse_kernels.SparseUpdate()(W, decay, background, gains, *self.points)
-            new_log_W, new_W_sum, log_W_sum = sparse_kernels.LogOfWeights()(log_W, new_W)
+            new_W = sparse_kernels.SparseUpdate()(W, forgotten, background, gains, *self.points)
+            new_log_W, new_W_sum, log_W_sum = sparse_kernels.LogOfWeights()(log_W, new_W, reference)
             return {"W": new_W, "log_W": new_log_W, "W_sum": new_W_sum, "log_W_sum": log_W_sum}
         if self.kind.sparse:
-            new_W = sparse_kernels.sparse_update(W, decay, background, gains, *self.points)
+            new_W = sparse_kernels.sparse_update(W, forgotten, background, gains, *self.points)
         else:
-            new_W = equations.update_W(W, decay, gains, self.y)
-        new_log_W = pt.log(new_W)
+            new_W = equations.update_W(W, forgotten, gains, self.y)
+        new_log_W = pt.log(new_W) - reference[None, :]
         sums = {"W_sum": new_W.sum(axis=1, dtype="float64")}
         if self.kind.sparse:
             sums["log_W_sum"] = new_log_W.sum(axis=1, dtype="float64")
@@ -221,8 +225,8 @@ def _training_step(kind: GraphKind, learn: str) -> CompiledFunction:
         R = graph.state["R"]
         inferred = equations.inferred_class(s, R)
         t, self_labeled = taught_classes(graph.u(), graph.labels, inferred, threshold, epsilon_R)
-        decay, gains = equations.MINIBATCH_RULES[kind.rule](t, epsilon_R)  # K columns: nothing to speed up
-        updates["R"] = equations.update_R(R, decay, gains, s).astype(kind.dtype)
+        forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t, epsilon_R)  # K columns: nothing to speed up
+        updates["R"] = equations.update_R(R, forgotten, gains, s).astype(kind.dtype)
     if "W" in learn:
         updates |= graph.updates_of_W(*graph.gains(s, epsilon_W))
     inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]
@@ -238,6 +242,11 @@ def top_down_tables(R: Expression, recurrent: Expression, dtype: str) -> tuple[E
     """
     log_prior = pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(dtype)
     return pt.where(recurrent, log_prior, 0).astype(dtype), log_prior
+
+
+def common_drive(y: Expression, reference: Expression) -> Expression:
+    """sum_d y_d b_d of every point, in float64."""
+    return (y * reference[None, :]).sum(axis=1, dtype="float64")
 
 
 def taught_classes(

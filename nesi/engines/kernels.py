@@ -177,7 +177,10 @@ def _activities_kernel(drive, feedback, log_prior, labels, W_sum):  # type: igno
 
 
 class Gains(Op):
-    """(activity, epsilon) -> gains and decay of a mini-batch rule; the activity is used up by the gains."""
+    """(activity, epsilon) -> gains of a mini-batch rule, and their sum, which is the share that each unit forgets.
+
+    The activity is used up by the gains.
+    """
 
     __props__ = ("rule",)
     destroy_map = {0: [0]}  # noqa: RUF012
@@ -191,42 +194,37 @@ class Gains(Op):
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         activity, epsilon = inputs
-        decay = np.ones(activity.shape[1], dtype=activity.dtype)
+        forgotten = np.zeros(activity.shape[1], dtype=activity.dtype)
         activity *= epsilon[:, None]
-        if self.rule == "summed":
-            decay -= activity.sum(axis=0)
-        else:
-            for n in reversed(range(len(activity))):
-                step = activity[n].copy()
-                activity[n] *= decay
-                decay *= 1 - step
-        output_storage[0][0], output_storage[1][0] = activity, decay
+        for n in reversed(range(len(activity))):
+            if self.rule == "sequential":
+                activity[n] *= 1 - forgotten
+            forgotten += activity[n]
+        output_storage[0][0], output_storage[1][0] = activity, forgotten
 
 
 def _gains_kernel(sequential: bool) -> Callable[..., Any]:
     @vectorised_njit
-    def strip(activity, epsilon, decay, first, last):  # type: ignore[no-untyped-def]
+    def strip(activity, epsilon, forgotten, first, last):  # type: ignore[no-untyped-def]
         for i in range(activity.shape[0]):
             n = activity.shape[0] - 1 - i
             for c in range(first, last):
-                step = epsilon[n] * activity[n, c]
+                gain = epsilon[n] * activity[n, c]
                 if sequential:
-                    activity[n, c] = step * decay[c]
-                    decay[c] *= activity.dtype.type(1) - step
-                else:
-                    activity[n, c] = step
-                    decay[c] -= step
+                    gain *= activity.dtype.type(1) - forgotten[c]
+                activity[n, c] = gain
+                forgotten[c] += gain
 
     @parallel_njit
     def gains(activity, epsilon):  # type: ignore[no-untyped-def]
         n_points, n_units = activity.shape
-        decay = np.ones(n_units, dtype=activity.dtype)
+        forgotten = np.zeros(n_units, dtype=activity.dtype)
         if n_points * n_units < SMALL:
-            strip(activity, epsilon, decay, 0, n_units)
+            strip(activity, epsilon, forgotten, 0, n_units)
         else:
             for block in prange((n_units + _BLOCK - 1) // _BLOCK):
-                strip(activity, epsilon, decay, block * _BLOCK, min((block + 1) * _BLOCK, n_units))
-        return activity, decay
+                strip(activity, epsilon, forgotten, block * _BLOCK, min((block + 1) * _BLOCK, n_units))
+        return activity, forgotten
 
     return gains
 
@@ -235,9 +233,10 @@ def _gains_kernel(sequential: bool) -> Callable[..., Any]:
 
 
 class UpdateW(Op):
-    """(W, log_W, W_sum, decay, increment) -> T1.7 in place: W = decay W + increment, its log and its row sums.
+    """(W, log_W, W_sum, reference, forgotten, learned) -> T1.7 in place: W += learned - forgotten W, with log and sums.
 
-    Rows that no point activated are left alone: their logarithm has not changed either.
+    The log is relative to the reference, which is one value per column (see `nesi.engines.weights`). Rows that no point
+    activated are left alone: their logarithm has not changed either.
     """
 
     __props__: tuple[str, ...] = ()
@@ -248,40 +247,36 @@ class UpdateW(Op):
         return Apply(self, variables, [variable.type() for variable in variables[:3]])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        W, log_W, W_sum, decay, increment = inputs
-        W *= decay[:, None]
-        W += increment
+        W, log_W, W_sum, reference, forgotten, learned = inputs
+        W += learned - forgotten[:, None] * W
         np.log(W, out=log_W)
+        log_W -= reference
         W_sum[...] = W.sum(axis=1, dtype=np.float64)
         for storage, value in zip(output_storage, (W, log_W, W_sum), strict=True):
             storage[0] = value
 
 
 @vectorised_njit
-def _update_row(row, log_row, total_before, decay, increment):  # type: ignore[no-untyped-def]
-    changed = decay != 1
-    if not changed:
-        for d in range(row.shape[0]):
-            changed |= increment[d] != 0
-    if not changed:
+def _update_row(row, log_row, total_before, reference, forgotten, learned):  # type: ignore[no-untyped-def]
+    if forgotten == 0:  # then nothing was learned either
         return total_before
     total = row.dtype.type(0)
     for d in range(row.shape[0]):
-        value = decay * row[d] + increment[d]
+        value = row[d] + (learned[d] - forgotten * row[d])
         row[d] = value
-        log_row[d] = fast_math.log(value)
+        log_row[d] = fast_math.log(value) - reference[d]
         total += value
     return np.float64(total)
 
 
 @parallel_njit
-def _update_W_kernel(W, log_W, W_sum, decay, increment):  # type: ignore[no-untyped-def]
+def _update_W_kernel(W, log_W, W_sum, reference, forgotten, learned):  # type: ignore[no-untyped-def]
     if W.size < SMALL:
         for c in range(W.shape[0]):
-            W_sum[c] = _update_row(W[c], log_W[c], W_sum[c], decay[c], increment[c])
+            W_sum[c] = _update_row(W[c], log_W[c], W_sum[c], reference, forgotten[c], learned[c])
     else:
         for c in prange(W.shape[0]):
-            W_sum[c] = _update_row(W[c], log_W[c], W_sum[c], decay[c], increment[c])
+            W_sum[c] = _update_row(W[c], log_W[c], W_sum[c], reference, forgotten[c], learned[c])
     return W, log_W, W_sum
 
 

@@ -54,12 +54,12 @@ def _second_layer_step(kind: GraphKind) -> CompiledFunction:
     u = equations.label_input(labels, R.shape[0], dtype)
     inferred = _inferred_class(kind, s, labels, R)
     t, self_labeled = taught_classes(u, labels, inferred, threshold, epsilon_R)
-    decay, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
-    no_background = pt.zeros_like(decay)
+    forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
+    no_background = pt.zeros_like(forgotten)
     if has_kernels(kind.backend):
-        new_R = sparse_kernels.SparseUpdate()(R, decay, no_background, gains, *s)
+        new_R = sparse_kernels.SparseUpdate()(R, forgotten, no_background, gains, *s)
     else:
-        new_R = sparse_kernels.sparse_update(R, decay, no_background, gains, *s).astype(dtype)
+        new_R = sparse_kernels.sparse_update(R, forgotten, no_background, gains, *s).astype(dtype)
     inputs = [*s, labels, epsilon_R, threshold]
     return CompiledFunction(
         "the step of the second layer", kind.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}

@@ -62,7 +62,7 @@ def _sparse_dot_kernel(data, columns, row_starts, M):  # type: ignore[no-untyped
 
 
 class SparseUpdate(Op):
-    """(M, decay, lift, gains, data, columns, row_starts) -> M = decay M + lift + gains^T x, in place.
+    """(M, forgotten, lift, gains, data, columns, row_starts) -> M += lift + gains^T x - forgotten M, in place.
 
     `lift` (one value per row of M) is what a constant background under x adds.
     """
@@ -75,19 +75,18 @@ class SparseUpdate(Op):
         return Apply(self, variables, [variables[0].type()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        M, decay, lift, gains, data, columns, row_starts = inputs
+        M, forgotten, lift, gains, data, columns, row_starts = inputs
         x = sp.csr_array((data, columns, row_starts), shape=(len(row_starts) - 1, M.shape[1]))
-        M *= decay[:, None]
-        M += lift[:, None]
+        M += lift[:, None] - forgotten[:, None] * M
         M += (x.T @ gains).T
         output_storage[0][0] = M
 
 
 @vectorised_njit
-def _sparse_update_row(row, decay, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
-    if decay != 1 or lift != 0:
+def _sparse_update_row(row, forgotten, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
+    if forgotten != 0 or lift != 0:
         for d in range(row.shape[0]):
-            row[d] = decay * row[d] + lift
+            row[d] += lift - forgotten * row[d]
     for n in range(gains.shape[0]):
         if gains[n] != 0:
             for i in range(row_starts[n], row_starts[n + 1]):
@@ -95,42 +94,43 @@ def _sparse_update_row(row, decay, lift, gains, data, columns, row_starts):  # t
 
 
 @parallel_njit
-def _sparse_update_kernel(M, decay, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
+def _sparse_update_kernel(M, forgotten, lift, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
     if M.size < SMALL:
         for c in range(M.shape[0]):
-            _sparse_update_row(M[c], decay[c], lift[c], gains[:, c], data, columns, row_starts)
+            _sparse_update_row(M[c], forgotten[c], lift[c], gains[:, c], data, columns, row_starts)
     else:
         for c in prange(M.shape[0]):
-            _sparse_update_row(M[c], decay[c], lift[c], gains[:, c], data, columns, row_starts)
+            _sparse_update_row(M[c], forgotten[c], lift[c], gains[:, c], data, columns, row_starts)
     return M
 
 
 class LogOfWeights(Op):
-    """(log_W, W) -> log W in place, with the row sums of W and of log W in float64."""
+    """(log_W, W, reference) -> log W - reference in place, with the row sums of W and of that in float64."""
 
     __props__ = ()
     destroy_map = {0: [0]}  # noqa: RUF012
 
-    def make_node(self, log_W: Any, W: Any) -> Apply:
-        inputs = [pt.as_tensor_variable(log_W), pt.as_tensor_variable(W)]
-        return Apply(self, inputs, [inputs[0].type(), pt.dvector(), pt.dvector()])
+    def make_node(self, *inputs: Any) -> Apply:
+        inputs = tuple(pt.as_tensor_variable(x) for x in inputs)
+        return Apply(self, list(inputs), [inputs[0].type(), pt.dvector(), pt.dvector()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        log_W, W = inputs
+        log_W, W, reference = inputs
         np.log(W, out=log_W)
+        log_W -= reference
         output_storage[0][0] = log_W
         output_storage[1][0] = W.sum(axis=1, dtype=np.float64)
         output_storage[2][0] = log_W.sum(axis=1, dtype=np.float64)
 
 
 @vectorised_njit
-def log_and_sum(values, logs):  # type: ignore[no-untyped-def]
+def log_and_sum(values, logs, reference):  # type: ignore[no-untyped-def]
     """Sums of short strips in the weights' type, their total in float64: fast, and as exact as needed."""
     total, total_log = 0.0, 0.0
     for first in range(0, values.shape[0], 64):
         strip = strip_log = values.dtype.type(0)
         for d in range(first, min(first + 64, values.shape[0])):
-            logs[d] = fast_math.log(values[d])
+            logs[d] = fast_math.log(values[d]) - reference[d]
             strip += values[d]
             strip_log += logs[d]
         total += strip
@@ -139,16 +139,16 @@ def log_and_sum(values, logs):  # type: ignore[no-untyped-def]
 
 
 @parallel_njit
-def _log_kernel(log_W, W):  # type: ignore[no-untyped-def]
+def _log_kernel(log_W, W, reference):  # type: ignore[no-untyped-def]
     C = W.shape[0]
     W_sum = np.empty(C, dtype=np.float64)
     log_W_sum = np.empty(C, dtype=np.float64)
     if W.size < SMALL:
         for c in range(C):
-            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
+            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c], reference)
     else:
         for c in prange(C):
-            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
+            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c], reference)
     return log_W, W_sum, log_W_sum
 
 
@@ -167,13 +167,13 @@ def sparse_dot(M: Expression, start: Expression, data: Expression, columns: Expr
 
 def sparse_update(
     M: Expression,
-    decay: Expression,
+    forgotten: Expression,
     lift: Expression,
     gains: Expression,
     data: Expression,
     columns: Expression,
     rows: Expression,
 ) -> Expression:
-    """decay M + lift + gains^T x."""
-    dense_part = decay[:, None] * M + lift[:, None]
+    """M + lift + gains^T x - forgotten M."""
+    dense_part = M + (lift[:, None] - forgotten[:, None] * M)
     return pt.inc_subtensor(dense_part.T[columns], data[:, None] * gains[rows]).T

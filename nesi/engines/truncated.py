@@ -25,6 +25,7 @@ from nesi.engines.exact import (
     Kind,
     StepInfo,
     as_arrays,
+    common_drive,
     taught_classes,
     top_down_tables,
 )
@@ -86,7 +87,7 @@ class TruncatedEngine(Weights):
         self._leaders = min(self._settings.leaders, self._size)
         self._units: np.ndarray | None = None
         self._neighbours = np.full((C, min(self._settings.neighbours, C - 1)), -1, dtype=np.int32)
-        super().__init__(W, R, kind.dtype)
+        super().__init__(W, R, kind.dtype, kind.sparse)
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -181,6 +182,7 @@ class _Graph:
         self.kind = kind
         self.state = {name: state_variable(name, 2, kind.dtype) for name in ("W", "log_W", "R")}
         self.state |= {name: state_variable(name, 1, "float64") for name in ("W_sum", "log_W_sum")}
+        self.state["reference"] = state_variable("reference", 1, kind.dtype)
         self.labels, self.A, self.recurrent = pt.lvector("labels"), pt.dscalar("A"), pt.bscalar("recurrent")
         self.units, self.neighbours, self.strangers = (
             pt.imatrix("units"),
@@ -204,7 +206,10 @@ class _Graph:
         op = truncated_search.Search(self.kind.sparse, leaders)
         weights = [self.state[name] for name in ("log_W", "log_W_sum", "W_sum")]
         tables = top_down_tables(self.state["R"], self.recurrent, "float64")
-        return op(*weights, *tables, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
+        units, s, bound = op(*weights, *tables, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
+        if not self.kind.sparse:
+            bound = bound + common_drive(self.seen[0], self.state["reference"])
+        return units, s, bound
 
 
 @cache
@@ -222,12 +227,13 @@ def _training_step(kind: GraphKind, learn: str, leaders: int) -> CompiledFunctio
         u = equations.label_input(graph.labels, R.shape[0], dtype)
         inferred = sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R))
         t, self_labeled = taught_classes(u, graph.labels, inferred, threshold, epsilon_R)
-        decay, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
-        updates["R"] = sparse_kernels.SparseUpdate()(R, decay, pt.zeros_like(decay), gains, *rows)
+        forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
+        updates["R"] = sparse_kernels.SparseUpdate()(R, forgotten, pt.zeros_like(forgotten), gains, *rows)
     if "W" in learn:
         names = ("W", "log_W", "W_sum", "log_W_sum")
         op = truncated_update.UpdateActiveRows(kind.rule, kind.sparse)
-        updates |= zip(names, op(*(state[name] for name in names), epsilon_W, units, s, *graph.seen), strict=True)
+        before = [state[name] for name in (*names, "reference")]
+        updates |= zip(names, op(*before, epsilon_W, units, s, *graph.seen), strict=True)
     inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
     return CompiledFunction(
         "the truncated training step", kind.backend, inputs, [units, s, bound, self_labeled], state, updates

@@ -22,7 +22,7 @@ _NEGLIGIBLE = 1e-6  # activities below this change no weight by more than float3
 
 
 class UpdateActiveRows(Op):
-    """(W, log_W, W_sum, log_W_sum, epsilon, units, s, *points) -> T1.7 in place, for the units that were active."""
+    """(W, log_W, W_sum, log_W_sum, reference, epsilon, units, s, *points) -> T1.7 in place, for the active units."""
 
     __props__ = ("rule", "sparse")
     destroy_map = {0: [0], 1: [1], 2: [2], 3: [3]}  # noqa: RUF012
@@ -35,19 +35,18 @@ class UpdateActiveRows(Op):
         return Apply(self, variables, [variable.type() for variable in variables[:4]])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        W, log_W, W_sum, log_W_sum, epsilon, units, s, *points = inputs
+        W, log_W, W_sum, log_W_sum, reference, epsilon, units, s, *points = inputs
         for c in np.unique(units):
             n_active, rank = np.nonzero(units == c)
             steps = epsilon[n_active] * s[n_active, rank]
             if self.rule == "summed":
-                gains, decay = steps, 1 - steps.sum()
+                gains = steps
             else:
                 after = np.append(np.cumprod((1 - steps)[::-1])[::-1][1:], 1)
-                gains, decay = steps * after, np.prod(1 - steps)
-            W[c] = decay * W[c] + sum(
-                gain * _dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True)
-            )
-            log_W[c] = np.log(W[c])
+                gains = steps * after
+            learned = sum(gain * _dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True))
+            W[c] += learned - gains.sum() * W[c]
+            log_W[c] = np.log(W[c]) - reference
             W_sum[c], log_W_sum[c] = W[c].sum(dtype=np.float64), log_W[c].sum(dtype=np.float64)
         for storage, value in zip(output_storage, (W, log_W, W_sum, log_W_sum), strict=True):
             storage[0] = value
@@ -86,39 +85,36 @@ def _points_of_units(units, s, C):  # type: ignore[no-untyped-def]
 
 
 @vectorised_njit
-def _add_dense_rows(row, decay, point, gain, points):  # type: ignore[no-untyped-def]
-    """row = decay row + sum_i gain_i y_i, four points at a time so that the row is read and written less often."""
+def _add_dense_rows(row, forgotten, point, gain, points):  # type: ignore[no-untyped-def]
+    """row += sum_i gain_i y_i - forgotten row, four points at a time so that the row is read and written less often."""
     y = points[0]
-    factor, i = decay, 0
+    lost, i = forgotten, 0
     while i < point.shape[0]:
         left = point.shape[0] - i
         a, b = point[i], point[i + min(1, left - 1)]
         if left >= 4:
             c, d = point[i + 2], point[i + 3]
             for k in range(row.shape[0]):
-                first = factor * row[k] + gain[i] * y[a, k] + gain[i + 1] * y[b, k]
-                row[k] = first + gain[i + 2] * y[c, k] + gain[i + 3] * y[d, k]
+                first = gain[i] * y[a, k] + gain[i + 1] * y[b, k] - lost * row[k]
+                row[k] += first + gain[i + 2] * y[c, k] + gain[i + 3] * y[d, k]
             i += 4
         elif left >= 2:
             for k in range(row.shape[0]):
-                row[k] = factor * row[k] + gain[i] * y[a, k] + gain[i + 1] * y[b, k]
+                row[k] += gain[i] * y[a, k] + gain[i + 1] * y[b, k] - lost * row[k]
             i += 2
         else:
             for k in range(row.shape[0]):
-                row[k] = factor * row[k] + gain[i] * y[a, k]
+                row[k] += gain[i] * y[a, k] - lost * row[k]
             i += 1
-        factor = row.dtype.type(1)
+        lost = row.dtype.type(0)
 
 
 @vectorised_njit
-def _add_sparse_rows(row, decay, point, gain, points):  # type: ignore[no-untyped-def]
-    """row = decay row + sum_i gain_i (1 + x_i)."""
+def _add_sparse_rows(row, forgotten, point, gain, points):  # type: ignore[no-untyped-def]
+    """row += sum_i gain_i (1 + x_i) - forgotten row; what is forgotten is the sum of the gains."""
     data, columns, row_starts = points
-    lift = row.dtype.type(0)
-    for i in range(point.shape[0]):
-        lift += gain[i]
     for k in range(row.shape[0]):
-        row[k] = decay * row[k] + lift
+        row[k] += forgotten - forgotten * row[k]
     for i in range(point.shape[0]):
         for j in range(np.uint64(row_starts[point[i]]), np.uint64(row_starts[point[i] + 1])):
             row[columns[j]] += gain[i] * data[j]
@@ -126,23 +122,19 @@ def _add_sparse_rows(row, decay, point, gain, points):  # type: ignore[no-untype
 
 def _update_kernel(sequential: bool, add_rows: Callable[..., Any]) -> Callable[..., Any]:
     @parallel_njit
-    def update(W, log_W, W_sum, log_W_sum, epsilon, units, s, *points):  # type: ignore[no-untyped-def]
+    def update(W, log_W, W_sum, log_W_sum, reference, epsilon, units, s, *points):  # type: ignore[no-untyped-def]
         starts, point, gain = _points_of_units(units, s, W.shape[0])
         for c in prange(W.shape[0]):
             first, last = starts[c], starts[c + 1]
             if first < last:
-                decay = W.dtype.type(1)
+                forgotten = W.dtype.type(0)
                 for k in range(last - first):
                     i = last - 1 - k
                     step = epsilon[point[i]] * gain[i]
-                    if sequential:
-                        gain[i] = step * decay
-                        decay *= W.dtype.type(1) - step
-                    else:
-                        gain[i] = step
-                        decay -= step
-                add_rows(W[c], decay, point[first:last], gain[first:last], points)
-                W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c])
+                    gain[i] = step * (W.dtype.type(1) - forgotten) if sequential else step
+                    forgotten += gain[i]
+                add_rows(W[c], forgotten, point[first:last], gain[first:last], points)
+                W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c], reference)
         return W, log_W, W_sum, log_W_sum
 
     return update

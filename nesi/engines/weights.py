@@ -8,10 +8,15 @@ from nesi.engines.backend import State
 
 
 class Weights:
-    """W, R, log W and the row sums, in the form in which they are lent to compiled functions."""
+    """W, R, log W and the row sums, in the form in which they are lent to compiled functions.
 
-    def __init__(self, W: np.ndarray, R: np.ndarray, dtype: str) -> None:
-        self._dtype = dtype
+    Drives sum_d y_d log W_cd reach some hundreds, while the softmax only looks at their differences, in which float32
+    then has few digits left. So `log_W` is relative to a `reference` b_d that all units share: it cancels in T1.4, and
+    the likelihood gets sum_d y_d b_d back. For sparse data b = 0: their drives are summed up in float64.
+    """
+
+    def __init__(self, W: np.ndarray, R: np.ndarray, dtype: str, sparse: bool) -> None:
+        self._dtype, self._sparse_data = dtype, sparse
         self.set_weights(W, R)
 
     def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
@@ -25,9 +30,14 @@ class Weights:
         Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
         """
         W = self.W
-        log_W = np.log(W)
+        reference = np.zeros(W.shape[1], self._dtype)
+        with np.errstate(invalid="ignore", divide="ignore"):  # whoever trains says what is wrong with such weights
+            log_W = np.log(W)
+            if not self._sparse_data:
+                reference += log_W.mean(axis=0, dtype="float64").astype(self._dtype)
+                log_W -= reference
         sums = {"W_sum": W.sum(axis=1, dtype="float64"), "log_W_sum": log_W.sum(axis=1, dtype="float64")}
-        self._state |= {"log_W": log_W, **sums}
+        self._state |= {"log_W": log_W, "reference": reference, **sums}
 
     @property
     def W(self) -> np.ndarray:
