@@ -73,7 +73,7 @@ def run_experiment(
             desk.display.close()
         done = {run_name(record) for record in desk.records}
         missing = sum(task.name not in done for task in tasks)
-        if not missing:
+        if done.issuperset(task.name for task in all_tasks(kept, data, directory)):
             remove_first_layers(directory / "checkpoints")
         return Outcome(directory, desk.records, missing, stop.signal if missing else None, desk.failures)
 
