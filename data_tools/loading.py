@@ -65,9 +65,31 @@ def load(
     return _load_own(Path(name).expanduser(), options)
 
 
+def takes_option(name_or_path: str, option: str) -> bool:
+    """Whether the data set knows that option."""
+    if name_or_path in _EMBEDDED:
+        loader = _loader(*_EMBEDDED[name_or_path])
+    elif name_or_path in _IN_FILES:
+        loader = _loader(*_IN_FILES[name_or_path][1:3])
+    elif (path := Path(name_or_path).expanduser()).is_dir():
+        loader = _folder_loader(path)
+    else:
+        return False
+    return option in inspect.signature(loader).parameters
+
+
+def _folder_loader(path: Path) -> Loader:
+    """MNIST's and 20 Newsgroups' own files are told by their names; else it is a folder per class."""
+    if import_module("data_tools.mnist").is_present(path):
+        return _loader("mnist", "load_idx_folder")
+    if import_module("data_tools.newsgroups").find_matlab_folder(path) is not None:
+        return _loader("newsgroups", "load_matlab_folder")
+    return _loader("own_folders", "load_folder")
+
+
 def _load_own(path: Path, options: dict[str, Any]) -> Dataset:
     if path.is_dir():
-        return _call(str(path), _loader("own_folders", "load_folder"), (path,), options)
+        return _call(str(path), _folder_loader(path), (path,), options)
     if path.suffix.lower() in _BY_ENDING and path.is_file():
         return _call(str(path), _loader(*_BY_ENDING[path.suffix.lower()]), (path,), options)
     if path.is_file():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from data_tools.class_choice import with_classes
 from data_tools.dataset import Dataset
 from data_tools.errors import DataError
 from data_tools.idx import check_pair, read_idx_file
@@ -49,12 +50,32 @@ def is_present(folder: Path) -> bool:
     return len(find_parts(folder)) == len(PARTS)
 
 
-def load_mnist(folder: Path) -> Dataset:
-    return _load(folder, "mnist", DIGIT_NAMES)
+def load_mnist(folder: Path, classes: list[str] | None = None) -> Dataset:
+    """`classes`: only these digits, numbered in this order."""
+    return with_classes(_load(folder, "mnist", DIGIT_NAMES), classes)
 
 
-def load_fashion_mnist(folder: Path) -> Dataset:
-    return _load(folder, "fashion-mnist", FASHION_NAMES)
+def load_fashion_mnist(folder: Path, classes: list[str] | None = None) -> Dataset:
+    return with_classes(_load(folder, "fashion-mnist", FASHION_NAMES), classes)
+
+
+def load_idx_folder(folder: Path, classes: list[str] | None = None) -> Dataset:
+    """Any four files of the same names and format, whatever their numbers and sizes of images; classes are digits."""
+    files = find_parts(folder)
+    splits = {}
+    for split in SIZES:
+        image_file, label_file = files[f"{split}-images"], files[f"{split}-labels"]
+        images, labels = read_idx_file(image_file, n_axes=3), read_idx_file(label_file, n_axes=1)
+        check_pair(images, labels, f"{image_file} and {label_file.name}")
+        splits[split] = images, labels.astype(np.int64)
+    (images, y_train), (test_images, y_test) = splits.values()
+    names = (
+        DIGIT_NAMES if max(y_train.max(), y_test.max()) < 10 else tuple(str(k) for k in range(int(y_train.max()) + 1))
+    )
+    X_train, X_test = images.reshape(len(images), -1), test_images.reshape(len(test_images), -1)
+    return with_classes(
+        Dataset(str(folder), X_train, y_train, X_test, y_test, names, image_shape=images.shape[1:]), classes
+    )
 
 
 def _load(folder: Path, name: str, class_names: tuple[str, ...]) -> Dataset:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from data_tools.class_choice import with_classes
 from data_tools.dataset import Dataset, empty_rows
 from data_tools.errors import DataError
 from data_tools.tfidf import tf_idf
@@ -43,9 +44,9 @@ def is_present(folder: Path) -> bool:
     return all((folder / name).is_file() or (folder / f"{name}.gz").is_file() for name in FILES)
 
 
-def load_newsgroups20(folder: Path, idf: str = "paper") -> Dataset:
-    """All 20 newsgroups as classes; `idf` is "paper" or "legacy"."""
-    return _load(folder, "newsgroups20", idf)
+def load_newsgroups20(folder: Path, idf: str = "paper", classes: list[str] | None = None) -> Dataset:
+    """All 20 newsgroups as classes, or some of them; `idf` is "paper" or "legacy"."""
+    return with_classes(_load(folder, "newsgroups20", idf), classes)
 
 
 def load_newsgroups6(folder: Path, idf: str = "paper") -> Dataset:
@@ -53,8 +54,23 @@ def load_newsgroups6(folder: Path, idf: str = "paper") -> Dataset:
     return _load(folder, "newsgroups6", idf)
 
 
-def _load(folder: Path, name: str, idf: str) -> Dataset:
-    vocabulary = tuple(read_text_lines(find_plain_or_gz(folder, "vocabulary.txt")))
+def find_matlab_folder(folder: Path) -> Path | None:
+    """Where below `folder` the word counts are: there, or where the archive and the authors' program have them."""
+    for inner in ("", "matlab", "20news-bydate/matlab"):
+        if all((folder / inner / name).is_file() or (folder / inner / f"{name}.gz").is_file() for name in FILES[:-1]):
+            return folder / inner
+    return None
+
+
+def load_matlab_folder(folder: Path, idf: str = "paper", classes: list[str] | None = None) -> Dataset:
+    """Texts in the same form in a folder of the user's; vocabulary.txt may be beside or above the counts."""
+    return with_classes(_load(find_matlab_folder(folder) or folder, str(folder), idf, folder), classes)
+
+
+def _load(folder: Path, name: str, idf: str, vocabulary_folder: Path | None = None) -> Dataset:
+    places = [place for place in (vocabulary_folder, folder) if place is not None]
+    place = next((p for p in places if (p / "vocabulary.txt").is_file() or (p / "vocabulary.txt.gz").is_file()), folder)
+    vocabulary = tuple(read_text_lines(find_plain_or_gz(place, "vocabulary.txt")))
     groups = read_map(find_plain_or_gz(folder, "train.map"))
     train_counts, y_train = read_split(folder, "train", len(groups), len(vocabulary))
     test_counts, y_test = read_split(folder, "test", len(groups), len(vocabulary))
