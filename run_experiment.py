@@ -3,6 +3,7 @@
     python run_experiment.py params/quickstart.yaml                                   # under a minute, everything in it
     python run_experiment.py params/mnist.yaml                                        # the whole table
     python run_experiment.py params/mnist.yaml --network ff+ --labels 100 --runs 3    # one cell of it
+    python run_experiment.py --legacy "MNIST/r+-NeSi-L100"                            # a configuration of 2016
 
 What happens:
     nesi.config        reads and checks the parameter file

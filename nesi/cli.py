@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nesi.config import NETWORKS, ExperimentParameters, load_parameters, parse_assignment
+from nesi.config import NETWORKS, ExperimentParameters, changed, load_parameters, parse_assignment
 from nesi.errors import NesiError
+from nesi.legacy import commands as legacy_commands
 
 USER_CAN_MEND_IT = 2
 
@@ -51,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     correlate = commands.add_parser("correlate", help="likelihood and test error during training: their correlation")
     correlate.add_argument("directories", nargs="+", type=Path, metavar="DIR")
     _tune_options(commands.add_parser("tune", help="search the free parameters with half of the labels (Section 4.1)"))
+    legacy_commands.convert_options(
+        commands.add_parser("convert-legacy", help="a configuration of the authors' program as a parameter file")
+    )
+    legacy_commands.export_options(
+        commands.add_parser("export-legacy", help="the output tree of the authors' program, from existing records")
+    )
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
         "run": _run,
         "compare": _compare,
@@ -60,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "prune": _prune,
         "correlate": _correlate,
         "tune": _tune,
+        "convert-legacy": legacy_commands.run_convert,
+        "export-legacy": legacy_commands.run_export,
     }
 
     def action() -> int:
@@ -71,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_parser(program: str, parser: argparse.ArgumentParser | None = None) -> argparse.ArgumentParser:
     parser = parser or _Parser(prog=program, description="Run an experiment and compare it with the paper.")
-    parser.add_argument("params", type=Path, metavar="PARAMS.yaml", help="a parameter file, see params/")
+    parser.add_argument("params", type=Path, metavar="PARAMS.yaml", nargs="?", help="a parameter file, see params/")
+    parser.add_argument("--legacy", metavar="CONFIG", help="instead: a configuration of the authors' Theano program")
+    parser.add_argument("--legacy-output", type=Path, metavar="DIR", help="also write the output tree of that program")
     parser.add_argument("--network", nargs="+", choices=NETWORKS, help="only these networks")
     parser.add_argument("--labels", nargs="+", type=_labels, metavar="N", help="only these numbers of labels, or all")
     parser.add_argument("--runs", type=_positive, metavar="N", help="independent runs per cell of the table")
@@ -108,7 +119,14 @@ def _run(options: argparse.Namespace) -> int:
     given = {"networks": options.network, "labels": options.labels, "runs": options.runs, "seed": options.seed}
     given |= {"inference": options.inference, "backend": options.backend}
     changes |= {key: value for key, value in given.items() if value is not None}
-    parameters = load_parameters(options.params, changes)
+    if (options.params is None) == (options.legacy is None):
+        raise NesiError("give either a parameter file or --legacy CONFIG; see run_experiment.py --help.")
+    if options.legacy is not None:
+        converted = legacy_commands.converted_with_warnings(options.legacy)
+        parameters = changed(converted.content, changes, converted.name)
+        options.params = legacy_commands.default_name(converted)
+    else:
+        parameters = load_parameters(options.params, changes)
     directory = options.out or _default_directory(options.params, options.resume)
     from nesi.experiment import run_experiment  # after the parameters are known to be right: it is slow to import
 
@@ -136,6 +154,8 @@ def _run(options: argparse.Namespace) -> int:
         print(terminal_table(cells))
     if not options.quiet:
         print(f"\nreport: {directory / 'report.html'}")
+    if options.legacy_output is not None and outcome.records:
+        legacy_commands.write_tree(directory, options.legacy_output, options.quiet)
     if outcome.failures:
         more = f" (and {len(outcome.failures) - 1} more)" if len(outcome.failures) > 1 else ""
         raise NesiError(f"{len(outcome.failures)} runs have no result: {outcome.failures[0]}{more}")
@@ -274,6 +294,7 @@ def _resume_command(options: argparse.Namespace, directory: Path) -> str:
     where = f" --workers {options.workers}" if options.workers else ""
     where += f" --scheduler {options.scheduler}" if options.scheduler else ""
     where += f" --data-dir {options.data_dir}" if options.data_dir else ""
+    where += f" --legacy-output {options.legacy_output}" if options.legacy_output else ""
     return f"python run_experiment.py {directory / 'params.yaml'} --out {directory} --resume{where}"
 
 

@@ -6,100 +6,54 @@ is written, fully resolved, to `params.yaml` beside them; machine settings are n
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from nesi.errors import NesiError
+from nesi.legacy.options import LegacyOptions, LegacyOutput
+from nesi.parameter_sections import (
+    NETWORKS as NETWORKS,
+)
+from nesi.parameter_sections import (
+    Amount,
+    Backend,
+    CellOverride,
+    Inference,
+    Labels,
+    Network,
+    Option,
+    PerRun,
+    Rate,
+    RStart,
+    Section,
+    Size,
+    TruncatedOptions,
+    TuningOptions,
+    WeightFile,
+    WStart,
+    shown,
+)
 from nesi.yaml_files import parse_yaml, read_yaml
 
-Network = Literal["ff", "r", "ff+", "r+"]
-NETWORKS: tuple[str, ...] = get_args(Network)
-Inference = Literal["exact", "truncated"]
-Backend = Literal["numba", "c", "jax"]
 
-Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
-Size = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-Rate = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
-Labels = Count | Literal["all"]
-Option = (
-    Annotated[bool, Field(strict=True)]
-    | Annotated[int, Field(strict=True)]
-    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
-    | Annotated[str, Field(strict=True, max_length=1000)]
-    | None
-)
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TruncatedOptions(_Section):
-    """How the truncated posterior looks for the best units of a data point."""
-
-    active: Size = 10  # units with a posterior above zero, per point
-    neighbours: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 8  # of each of the best units
-    leaders: Size = 3  # how many of the best units bring their neighbours
-    strangers: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 2  # random units that are tried
-
-
-class TuningOptions(_Section):
-    """What `python -m nesi tune` searches: the number of labels it may use, and the values of each free parameter."""
-
-    labels: Count
-    grid: dict[Literal["C", "A", "epsilon_W", "epsilon_R", "threshold"], Annotated[list[Any], Field(min_length=1)]]
-    repeats: Size = 1
-
-    @field_validator("grid")
-    @classmethod
-    def _values_are_numbers(cls, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        for key, values in grid.items():
-            for value in values:
-                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-                    raise ValueError(f"{key} holds {_shown(value)}, but a number >= 0 was expected")
-        return grid
-
-
-class CellOverride(_Section):
-    """Settings that differ for some networks and numbers of labels; a missing `networks` or `labels` means all."""
-
-    networks: list[Network] | None = None
-    labels: list[Labels] | None = None
-    C: Size | None = None
-    A: Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)] | None = None
-    epsilon_W: Rate | None = None
-    epsilon_R: Rate | None = None
-    threshold: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
-    iterations: Size | None = None
-    batch_size: Size | None = None
-    minibatch_rule: Literal["sequential", "summed"] | None = None
-    inference: Inference | None = None
-    stopping: Annotated[bool, Field(strict=True)] | None = None
-    greedy: Annotated[bool, Field(strict=True)] | None = None
-    tolerance: Rate | None = None
-    W_init: Literal["auto", "data", "class_means", "points"] | None = None
-    R_init: Literal["uniform", "delta"] | None = None
-
-    def changes(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"networks", "labels"}, exclude_none=True)
-
-
-class ExperimentParameters(_Section):
+class ExperimentParameters(Section):
     """One experiment: a data set, the free parameters of the paper, and the cells of the table to run."""
 
     dataset: Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
-    data: dict[Annotated[str, Field(strict=True, max_length=60)], Option] = {}
+    data: dict[Annotated[str, Field(strict=True, max_length=60)], Option] = Field(default_factory=dict)
     train_size: Size | None = None
+    test_size: Size | None = None  # test points, equally many per class
     experiment: Annotated[str, Field(strict=True, min_length=1, max_length=100)] | None = None
 
     C: Size
-    A: Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)]
+    A: Amount
     epsilon_W: Rate
     epsilon_R: Rate
     threshold: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.6
     iterations: Size
+    iterations_R: Size | None = None  # of the second layer in greedy training, if other than those of the first
 
     networks: Annotated[list[Network], Field(min_length=1)]
     labels: Annotated[list[Labels], Field(min_length=1)]
@@ -114,12 +68,15 @@ class ExperimentParameters(_Section):
     minibatch_rule: Literal["sequential", "summed"] = "sequential"
     shuffle: Annotated[bool, Field(strict=True)] = True
     stopping: Annotated[bool, Field(strict=True)] = False
+    stopping_width: Annotated[int, Field(strict=True, ge=2, le=10_000_000)] = 20  # iterations in the moving window
     greedy: Annotated[bool, Field(strict=True)] = False
     share_first_layer: Annotated[bool, Field(strict=True)] = False  # greedy: one W for all runs, not one per run
     tolerance: Rate | None = None  # end early when the log-likelihood hardly rises any more
-    W_init: Literal["auto", "data", "class_means", "points"] | None = None
-    R_init: Literal["uniform", "delta"] | None = None
-    overrides: list[CellOverride] = []
+    W_init: WStart | None = None
+    R_init: RStart | None = None
+    overrides: list[CellOverride] = Field(default_factory=list)
+    per_run: PerRun | None = None
+    legacy: LegacyOptions | None = None  # true: all quirks of the authors' program
 
     threads: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
     keep_weights: Literal["first", "all", "none"] = "first"
@@ -143,6 +100,22 @@ class ExperimentParameters(_Section):
                 raise ValueError(f"{value} is listed twice")
         return values
 
+    @field_validator("legacy", mode="before")
+    @classmethod
+    def _all_or_nothing(cls, legacy: Any) -> Any:
+        if isinstance(legacy, bool):
+            return LegacyOptions.all_quirks() if legacy else None
+        if legacy is not None and not isinstance(legacy, dict | LegacyOptions):
+            raise ValueError(f"{shown(legacy)} was given, but true, false or a mapping of quirks was expected")
+        return legacy
+
+    @model_validator(mode="after")
+    def _one_value_per_run(self) -> "ExperimentParameters":
+        for key, values in (self.per_run.lists() if self.per_run else {}).items():
+            if len(values) != self.runs:
+                raise ValueError(f"per_run: {key} has {len(values)} values, but there are {self.runs} runs")
+        return self
+
     @model_validator(mode="after")
     def _overrides_meet_a_cell(self) -> "ExperimentParameters":
         for number, override in enumerate(self.overrides, start=1):
@@ -158,6 +131,13 @@ class ExperimentParameters(_Section):
                 "leave one of the two out"
             )
         return self
+
+    def for_run(self, run: int) -> "ExperimentParameters":
+        """The parameters of one run, counted from 1."""
+        changes = {key: values[run - 1] for key, values in (self.per_run.lists() if self.per_run else {}).items()}
+        if "labels" in changes:
+            changes["labels"] = [changes["labels"]]
+        return self.model_copy(update=changes)
 
     def for_cell(self, network: str, labels: int, n_train: int) -> "ExperimentParameters":
         """The parameters of one cell of the table, with its overrides applied (later entries win)."""
@@ -189,10 +169,15 @@ def load_parameters(path: Path, changes: dict[str, Any] | None = None) -> Experi
     """Read and validate the parameter file, with `changes` (dotted key -> value) on top."""
     content = read_yaml(path)
     if not isinstance(content, dict):
-        raise NesiError(f"{path}: holds {_shown(content)}, but lines of the form 'key: value' were expected.")
-    for key, value in (changes or {}).items():
+        raise NesiError(f"{path}: holds {shown(content)}, but lines of the form 'key: value' were expected.")
+    return changed(content, changes or {}, str(path))
+
+
+def changed(content: dict[Any, Any], changes: dict[str, Any], origin: str) -> ExperimentParameters:
+    """`content` as checked parameters, with `changes` (dotted key -> value) on top."""
+    for key, value in changes.items():
         _set_dotted(content, key, value)
-    return validated(content, str(path))
+    return validated(content, origin)
 
 
 def validated(content: dict[Any, Any], origin: str) -> ExperimentParameters:
@@ -209,7 +194,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """'key=value' of the option --set; the value is read as YAML."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise NesiError(f"--set {_shown(text)}: expected key=value, for instance --set C=1000.")
+        raise NesiError(f"--set {shown(text)}: expected key=value, for instance --set C=1000.")
     return key.strip(), parse_yaml(value, f"--set {key.strip()[:60]}")
 
 
@@ -225,7 +210,7 @@ def first_difference(stored: ExperimentParameters, given: ExperimentParameters) 
     for key in type(stored).model_fields:
         before, now = getattr(stored, key), getattr(given, key)
         if key not in FREE_ON_RESUME and before != now:
-            return f"'{key}' (stored: {_shown(_plain(before))}, given: {_shown(_plain(now))})"
+            return f"'{key}' (stored: {shown(_plain(before))}, given: {shown(_plain(now))})"
     return None
 
 
@@ -250,7 +235,7 @@ def _explain(error: ValidationError) -> str:
     errors = error.errors(include_url=False)
     first = next((entry for entry in errors if entry["type"] == "extra_forbidden"), errors[0])
     unknown = first["type"] == "extra_forbidden"
-    location = [part for part in first["loc"] if unknown or not _is_type_tag(part)]
+    location = [part for part in first["loc"] if part != "WeightFile" and (unknown or not _is_type_tag(part))]
     name = repr(".".join(str(part) for part in location)[:80])[1:-1]  # control characters become visible
     if unknown:
         known = list(_model_at(location[:-1]).model_fields)
@@ -264,7 +249,7 @@ def _explain(error: ValidationError) -> str:
         return f"{name}: {message}." if name else f"{message}."
     if "labels" in location and location[0] != "tuning":
         message = "Input should be a whole number from 1 on, or all"
-    return f"{name} is {_shown(first['input'])}: {message[:1].lower()}{message[1:]}."
+    return f"{name} is {shown(first['input'])}: {message[:1].lower()}{message[1:]}."
 
 
 def _is_type_tag(part: Any) -> bool:
@@ -275,18 +260,16 @@ def _is_type_tag(part: Any) -> bool:
 
 
 def _model_at(location: list[Any]) -> type[BaseModel]:
+    if location[-1:] in (["W_init"], ["R_init"]):
+        return WeightFile
     if location[:1] == ["truncated"]:
         return TruncatedOptions
     if location[:1] == ["tuning"]:
         return TuningOptions
     if location[:1] == ["overrides"]:
         return CellOverride
+    if location[:1] == ["per_run"]:
+        return PerRun
+    if location[:1] == ["legacy"]:
+        return LegacyOutput if location[1:2] == ["output"] else LegacyOptions
     return ExperimentParameters
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = " ".join(repr(value).split())
-    except (ValueError, RecursionError):  # an integer of more than 4300 digits has no repr
-        text = f"a very large {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."

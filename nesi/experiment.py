@@ -126,6 +126,8 @@ def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any
     import data_tools
 
     options: dict[str, Any] = dict(parameters.data)
+    if parameters.legacy is not None and parameters.legacy.idf and data_tools.takes_option(parameters.dataset, "idf"):
+        options.setdefault("idf", "legacy")
     return data_tools.load(parameters.dataset, data_dir=data_dir, **options)
 
 
@@ -142,6 +144,16 @@ def run_data(parameters: ExperimentParameters, dataset: Any) -> RunData:
 
 def all_tasks(parameters: ExperimentParameters, data: RunData, directory: Path | None) -> list[RunTask]:
     """Every run of the table; the first run of every cell comes first, so that a picture emerges early."""
+    cells = _cells(parameters, data)
+    return [
+        RunTask(cell, network, labels, run, _checkpoint_path(directory, f"{network}-L{labels}-run{run}"))
+        for run in range(1, parameters.runs + 1)
+        for cell, network, labels in (cells if parameters.per_run is None else _cells(parameters.for_run(run), data))
+    ]
+
+
+def _cells(parameters: ExperimentParameters, data: RunData) -> list[tuple[ExperimentParameters, str, int]]:
+    """Networks and numbers of labels, with the parameters of each."""
     available = int(np.count_nonzero(data.y_train >= 0))
     if parameters.train_size is not None:
         if parameters.train_size > len(data.y_train):
@@ -149,6 +161,8 @@ def all_tasks(parameters: ExperimentParameters, data: RunData, directory: Path |
                 f"train_size is {parameters.train_size}, but {data.name} has {len(data.y_train)} training points."
             )
         available = min(available, parameters.train_size)
+    if parameters.test_size is not None and parameters.test_size > len(data.y_test):
+        raise NesiError(f"test_size is {parameters.test_size}, but {data.name} has {len(data.y_test)} test points.")
     n_train = parameters.train_size or len(data.y_train)
     cells: list[tuple[ExperimentParameters, str, int]] = []
     for entry in parameters.labels:
@@ -160,11 +174,7 @@ def all_tasks(parameters: ExperimentParameters, data: RunData, directory: Path |
         cells += [(parameters.for_cell(network, labels, n_train), network, labels) for network in parameters.networks]
     for cell, network, labels in cells:
         _check_normalization(cell, data, f"{network} with {labels} labels")
-    return [
-        RunTask(cell, network, labels, run, _checkpoint_path(directory, f"{network}-L{labels}-run{run}"))
-        for run in range(1, parameters.runs + 1)
-        for cell, network, labels in cells
-    ]
+    return cells
 
 
 def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_time: bool) -> int:

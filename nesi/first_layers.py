@@ -80,7 +80,9 @@ def has_common_first_layer(parameters: Any, n_classes: int) -> bool:
     from_labels = parameters.W_init == "class_means" or (
         parameters.W_init in (None, "auto") and n_classes == parameters.C
     )
-    return bool(parameters.greedy) and not from_labels
+    # Weights from files belong to their run, and the authors' way of drawing points depends on the labels.
+    from_the_authors = parameters.legacy is not None or hasattr(parameters.W_init, "h5")
+    return bool(parameters.greedy) and not from_labels and not from_the_authors
 
 
 def remove_first_layers(directory: Path) -> None:

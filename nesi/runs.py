@@ -5,7 +5,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from nesi.config import ExperimentParameters
 from nesi.errors import NesiError
 from nesi.first_layers import FirstLayerFile, has_common_first_layer
 from nesi.networks import training_phases
+from nesi.points import PointList, choose_points
 from nesi.records import Record, StorageError
 from nesi.seeds import random_stream
 from nesi.threads import limited_threads
@@ -25,6 +26,8 @@ SETTINGS = (
     *("backend", "dtype", "shuffle", "stopping", "greedy", "tolerance", "W_init", "R_init", "train_size"),
     "share_first_layer",
 )
+# These appear among the settings of a record only if they are not left at their defaults.
+RARE_SETTINGS = ("test_size", "iterations_R", "stopping_width")
 
 
 class RunInterrupted(Exception):
@@ -48,7 +51,9 @@ class RunTask:
     @property
     def total_iterations(self) -> int:
         """At most: training that converges ends earlier."""
-        return self.parameters.iterations * len(training_phases(self.network, self.parameters.greedy))
+        phases = training_phases(self.network, self.parameters.greedy)
+        numbers = {"second": self.parameters.iterations_R or self.parameters.iterations}
+        return sum(numbers.get(phase, self.parameters.iterations) for phase in phases)
 
     @property
     def keeps_weights(self) -> bool:
@@ -56,7 +61,10 @@ class RunTask:
         return keep == "all" or (keep == "first" and self.run == 1)
 
     def settings(self) -> dict[str, Any]:
-        settings = {key: getattr(self.parameters, key) for key in SETTINGS}
+        settings = self.parameters.model_dump(mode="json", include=set(SETTINGS))
+        settings |= self.parameters.model_dump(mode="json", include=set(RARE_SETTINGS), exclude_defaults=True)
+        if self.parameters.legacy is not None and (legacy := self.parameters.legacy.for_record()):
+            settings["legacy"] = legacy
         if self.parameters.inference == "truncated":
             settings["truncated"] = self.parameters.truncated.model_dump()
         return settings
@@ -110,52 +118,58 @@ def train_run(
     """Execute the run from its checkpoint, or from the start if there is none."""
     with limited_threads(task.parameters.threads):
         started = time.perf_counter()
-        X_train, labels, labeled = _training_set(task, data)
+        points = choose_points(task, data)
+        X_train, labels = _training_set(data, points)
+        chosen = _with_test_set(data, points)
         trainer = _new_trainer(task, X_train, labels, data.n_classes)
         curve, seconds_before = _restore(task, trainer, warn)
         if trainer.iteration:
             report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
-            seconds_before += _first_layer(task, data, trainer, curve, report, should_stop, started - seconds_before)
-        _train(task, data, trainer, curve, report, should_stop, started - seconds_before)
-        return _result(task, data, trainer, X_train, labels, labeled, curve, started - seconds_before)
+            seconds_before += _first_layer(task, chosen, trainer, curve, report, should_stop, started - seconds_before)
+        _train(task, chosen, trainer, curve, report, should_stop, started - seconds_before)
+        result = _result(task, chosen, trainer, X_train, labels, points.labeled, curve, started - seconds_before)
+        if len(labels) < len(data.y_train):
+            result.details["training_points"] = points.training
+        if len(points.test) < len(data.y_test):
+            result.details["test_points"] = points.test
+        return result
 
 
-def _training_set(task: RunTask, data: RunData) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Inputs, labels (-1 = unlabeled) and the indices of the labeled points within the whole training set.
+def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
+    """Inputs and labels (-1 = unlabeled)."""
+    from nesi.labels import mask_labels
 
-    The streams leave the network out: all four networks see the same labels in the same run.
-    """
-    from nesi.labels import draw_labels, mask_labels
+    training = points.training
+    X = data.X_train if len(training) == len(data.y_train) else data.X_train[training]
+    return X, mask_labels(data.y_train, points.labeled)[training]
 
-    seed = task.parameters.seed
-    X, y = data.X_train, data.y_train
-    points = np.arange(len(y))
-    if task.parameters.train_size is not None and task.parameters.train_size < len(y):
-        rng = random_stream(seed, "points", data.name, task.parameters.train_size, task.run)
-        points = np.sort(rng.choice(len(y), size=task.parameters.train_size, replace=False))
-        X, y = X[points], y[points]
-    labeled = draw_labels(y, task.labels, random_stream(seed, "labels", data.name, task.labels, task.run))
-    return X, mask_labels(y, labeled), np.sort(points[labeled])
+
+def _with_test_set(data: RunData, points: PointList) -> RunData:
+    if len(points.test) == len(data.y_test):
+        return data
+    return replace(data, X_test=data.X_test[points.test], y_test=data.y_test[points.test])
 
 
 def _new_trainer(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> Any:
+    from nesi.legacy.starts import start_R, start_W
     from nesi.training import Trainer
 
-    parameters = task.parameters
+    parameters, legacy = task.parameters, task.parameters.legacy
     stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
     if has_common_first_layer(parameters, n_classes):
         stream = ("first layer", parameters.dataset, 0 if parameters.share_first_layer else task.run)
     rng = random_stream(parameters.seed, *stream)
-    return Trainer(
-        training_settings(parameters, task.network),
-        X,
-        labels,
-        n_classes=n_classes,
-        rng=rng,
-        W_init=parameters.W_init,
-        R_init=parameters.R_init,
-    )
+    settings = training_settings(parameters, task.network)
+    W_init = start_W(parameters, task.run, X, labels, n_classes, rng)
+    R_init = start_R(parameters, task.run, n_classes, rng)
+    if legacy is not None and legacy.unlabeled_top_layer:
+        labels, n_classes = np.zeros(len(labels), dtype=np.int64), 1  # one class that has every point
+    if legacy is not None and legacy.changes_training:
+        from nesi.legacy.training import LegacyTrainer
+
+        return LegacyTrainer(settings, X, labels, n_classes, rng, W_init, R_init, legacy)
+    return Trainer(settings, X, labels, n_classes=n_classes, rng=rng, W_init=W_init, R_init=R_init)
 
 
 def training_settings(parameters: ExperimentParameters, network: str) -> Any:
@@ -164,7 +178,8 @@ def training_settings(parameters: ExperimentParameters, network: str) -> Any:
     from nesi.training import TrainingSettings
 
     not_for_it = ("W_init", "R_init", "train_size", "share_first_layer")
-    chosen = {key: getattr(parameters, key) for key in SETTINGS if key not in not_for_it}
+    for_it = [key for key in (*SETTINGS, "iterations_R", "stopping_width") if key not in not_for_it]
+    chosen = {key: getattr(parameters, key) for key in for_it}
     search = TruncationSettings(**parameters.truncated.model_dump())
     return TrainingSettings(network=network, truncated=search, **chosen)
 
@@ -275,7 +290,10 @@ def _result(
 ) -> RunResult:
     log_likelihood = float(np.mean(trainer.log_likelihood(X_train, labels)))
     test_error, confusion = _test_error(trainer, data) if len(data.y_test) else (None, np.zeros((0, 0), dtype=np.int64))
-    weights = {"W": np.asarray(trainer.W), "R": np.asarray(trainer.R)}
+    R = np.asarray(trainer.R)
+    if len(R) == 1:  # the class layer learned without labels: the same for every class
+        R = np.repeat(R, data.n_classes, axis=0)
+    weights = {"W": np.asarray(trainer.W), "R": R}
     parameters = task.parameters
     record: Record = {
         "dataset": parameters.dataset,
@@ -304,6 +322,8 @@ def _result(
     details["test_error_curve"] = np.array(curve, dtype=float).reshape(-1, 2)
     details["confusion"] = confusion
     details["labeled"] = labeled.astype(np.int64)
+    if getattr(trainer, "log_likelihood_at_start", None) is not None:
+        details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
     return RunResult(record, details, weights if task.keeps_weights else {})
 
 

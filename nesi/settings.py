@@ -27,6 +27,7 @@ class TrainingSettings:
     epsilon_R: float = 0.2  # x K/L, x K/N with self-labeling
     threshold: float = 0.6  # BvSB, networks with self-labeling only
     iterations: int = 100
+    iterations_R: int | None = None  # of the second layer in greedy training; None: as many as of the first
     batch_size: int | None = None  # None: as large as the learning rates allow
     minibatch_rule: str = "sequential"
     inference: str = "exact"
@@ -34,6 +35,7 @@ class TrainingSettings:
     dtype: str = "float32"
     shuffle: bool = True
     stopping: bool = False  # by the likelihood, Section 4.3.2
+    stopping_width: int = 20  # iterations in the moving window
     greedy: bool = False  # first W, then R on cached activities; recurrent networks then go on with both
     tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
     truncated: TruncationSettings = field(default_factory=TruncationSettings)
@@ -46,6 +48,9 @@ class TrainingSettings:
         _check_choice("dtype", self.dtype, ("float32", "float64"))
         _check_number("C (the number of subclasses)", self.C, 1, whole=True)
         _check_number("iterations", self.iterations, 0, whole=True)
+        if self.iterations_R is not None:
+            _check_number("iterations_R", self.iterations_R, 1, whole=True)
+        _check_number("stopping_width", self.stopping_width, 2, whole=True)
         _check_number("epsilon_W", self.epsilon_W, 0)
         _check_number("epsilon_R", self.epsilon_R, 0)
         _check_number("threshold", self.threshold, 0)
@@ -56,8 +61,12 @@ class TrainingSettings:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """Which layers learn, one phase after the other; each has at most `iterations` iterations."""
+        """Which layers learn, one phase after the other."""
         return training_phases(self.network, self.greedy)
+
+    def iterations_of(self, phase: str) -> int:
+        """At most; training that converges ends earlier."""
+        return self.iterations_R if phase == "second" and self.iterations_R is not None else self.iterations
 
 
 def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:

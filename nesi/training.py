@@ -68,7 +68,7 @@ class Trainer:
         self._phase_ends: list[int] = []
         self._engine = self._new_engine(W, R)
         self._second_layer: SecondLayer | None = None
-        self._stopping = LikelihoodDrop() if settings.stopping else None
+        self._stopping = LikelihoodDrop(settings.stopping_width) if settings.stopping else None
         self.stopped_at: int | None = None
         self.converged_at: int | None = None
         self.history: dict[str, list[float]] = {"log_likelihood": [], "self_labeled": [], "seconds": []}
@@ -100,7 +100,7 @@ class Trainer:
     @property
     def total_iterations(self) -> int:
         """At most; training that converges ends earlier."""
-        return self.settings.iterations * len(self.settings.phases)
+        return sum(self.settings.iterations_of(phase) for phase in self.settings.phases)
 
     @property
     def phase(self) -> str:
@@ -123,8 +123,7 @@ class Trainer:
         started = time.perf_counter()
         phase = self.phase
         n_points = self._data.n_points
-        order = self._rng.permutation(n_points) if self.settings.shuffle else np.arange(n_points)
-        batches = [order[first : first + self.batch_size] for first in range(0, n_points, self.batch_size)]
+        batches = self._new_batches()
         if phase == "second":
             log_likelihood, self_labeled = self._learn_second_layer(batches)
         else:
@@ -140,6 +139,12 @@ class Trainer:
         if self._phase_is_over(info):
             self._end_phase()
         return info
+
+    def _new_batches(self) -> list[np.ndarray]:
+        """The indices of the points in every mini-batch of one pass."""
+        n_points = self._data.n_points
+        order = self._rng.permutation(n_points) if self.settings.shuffle else np.arange(n_points)
+        return [order[first : first + self.batch_size] for first in range(0, n_points, self.batch_size)]
 
     def _learn(self, batches: list[np.ndarray], learn: str) -> tuple[float, int]:
         log_likelihood, self_labeled = 0.0, 0
@@ -192,7 +197,7 @@ class Trainer:
             if settings.tolerance is not None and has_converged(self.history, settings.tolerance, start):
                 self.converged_at = self.iteration
                 return True
-        return self.iteration - start >= settings.iterations
+        return self.iteration - start >= settings.iterations_of(info.phase)
 
     def _end_phase(self) -> None:
         self._phase_ends.append(self.iteration)
@@ -311,7 +316,7 @@ class Trainer:
         self._rng.bit_generator.state = random_state
         self.history = {name: state[f"history.{name}"].tolist() for name in self.history}
         if self._stopping is not None:
-            self._stopping = LikelihoodDrop()
+            self._stopping = LikelihoodDrop(self.settings.stopping_width)
             self._stopping.restore(_part(state, "stopping."))
 
 

@@ -12,6 +12,7 @@ from command_line import SMALL, checkpoints, records, run_here, sentences, write
 from nesi.checkpoints import load_arrays
 from nesi.config import load_parameters, validated
 from nesi.experiment import all_tasks, load_dataset, run_data
+from nesi.points import choose_points
 from nesi.runs import _training_set
 
 
@@ -202,9 +203,10 @@ def test_only_the_drawn_labels_reach_training() -> None:
     dataset = load_dataset(parameters, None)
     data = run_data(parameters, dataset)
     task = all_tasks(parameters, data, None)[0]
-    X, labels, labeled = _training_set(task, data)
+    points = choose_points(task, data)
+    X, labels = _training_set(data, points)
     assert (labels >= 0).sum() == 20
-    assert sorted(np.flatnonzero(labels >= 0)) == list(labeled)
+    assert sorted(np.flatnonzero(labels >= 0)) == list(points.labeled)
     assert np.bincount(labels[labels >= 0]).tolist() == [2] * 10
     assert X.shape == data.X_train.shape
 
