@@ -47,6 +47,7 @@ class Cell:
     inference: str
     mean_log_likelihood: float
     mean_seconds: float
+    fields: int | None = None  # how many fields were labeled instead of points
 
 
 def collect(directories: list[Path]) -> list[Record]:
@@ -123,7 +124,7 @@ def rows(cells: list[Cell]) -> list[list[str]]:
                 paper += f" / {_with_sem(cell.published_also['mean'], cell.published_also.get('sem'))}"
         row = [
             cell.network,
-            str(cell.labels),
+            str(cell.labels) if cell.fields is None else f"{cell.fields} fields",
             ours,
             paper,
             "-" if cell.difference is None else f"{cell.difference:+.2f}",
@@ -148,6 +149,8 @@ def footnotes(cells: list[Cell]) -> list[str]:
             text = ", ".join(f"{key} = {ours} (paper: {theirs})" for key, (ours, theirs) in pairs)
             differing.setdefault(text, []).append(f"{cell.network} {cell.labels}")
     notes += [f"* not the paper's settings: {text}." for text in differing]
+    if any("fields labeled by" in cell.differs_from_paper for cell in cells):
+        notes.append("The oracle answers with the majority class of the training points that a field wins.")
     if any(cell.published_also for cell in cells):
         notes.append("Two published values: the paper's main table / its appendix; the comparison uses the first.")
     return notes
@@ -210,6 +213,7 @@ def _cell(records: list[Record]) -> Cell:
         inference=first["inference"],
         mean_log_likelihood=statistics.fmean(float(record["log_likelihood"]) for record in records),
         mean_seconds=statistics.fmean(float(record["seconds"]) for record in records),
+        fields=(first["settings"].get("field_labels") or {}).get("fields"),
     )
 
 
@@ -225,6 +229,23 @@ def _differences(record: Record, experiment: PublishedExperiment, paper: Publish
     found = {key: [settings[key], value] for key, value in wanted.items() if key in settings and settings[key] != value}
     if record.get("n_train") not in (None, experiment.train):
         found["training points"] = [record["n_train"], experiment.train]
+    return found | _different_questions(settings, paper)
+
+
+def _different_questions(settings: dict[str, Any], paper: PublishedCell) -> dict[str, Any]:
+    """In the paper a person labeled randomly chosen fields."""
+    options = settings.get("field_labels")
+    if not options:
+        return {}
+    found: dict[str, Any] = {}
+    if options["by"] == "oracle":
+        found["fields labeled by"] = ["oracle", "person"]
+    if options["fields"] != paper.fields:
+        found["fields labeled"] = [options["fields"], paper.fields]
+    if options["choose"] != "random" and options["fields"] != settings.get("C"):
+        found["choice of fields"] = [options["choose"], "random"]
+    if options["answers"] != "class":
+        found["answers"] = [options["answers"], "class"]
     return found
 
 

@@ -20,6 +20,7 @@ from nesi.parameter_sections import (
     Amount,
     Backend,
     CellOverride,
+    FieldLabelOptions,
     Inference,
     Labels,
     Network,
@@ -74,6 +75,7 @@ class ExperimentParameters(Section):
     tolerance: Rate | None = None  # end early when the log-likelihood hardly rises any more
     W_init: WStart | None = None
     R_init: RStart | None = None
+    field_labels: FieldLabelOptions | None = None
     overrides: list[CellOverride] = Field(default_factory=list)
     per_run: PerRun | None = None
     legacy: LegacyOptions | None = None  # true: all quirks of the authors' program
@@ -114,6 +116,18 @@ class ExperimentParameters(Section):
         for key, values in (self.per_run.lists() if self.per_run else {}).items():
             if len(values) != self.runs:
                 raise ValueError(f"per_run: {key} has {len(values)} values, but there are {self.runs} runs")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_are_for_points_or_for_fields(self) -> "ExperimentParameters":
+        if self.field_labels is None and 0 in self.labels:
+            raise ValueError("labels holds 0, but a whole number from 1 on, or all, was expected (0: see field_labels)")
+        if self.field_labels is not None and self.labels != [0]:
+            raise ValueError("field_labels is for training without labels of points; use it with 'labels: [0]'")
+        if self.field_labels is not None and self.R_init is not None:
+            raise ValueError("R_init has no use with field_labels, as R comes from the labels; leave it out")
+        if self.field_labels is not None and (self.legacy is not None or self.per_run is not None):
+            raise ValueError("field_labels is not for legacy mode, nor for per_run; leave one of them out")
         return self
 
     @model_validator(mode="after")
@@ -264,6 +278,8 @@ def _model_at(location: list[Any]) -> type[BaseModel]:
         return WeightFile
     if location[:1] == ["truncated"]:
         return TruncatedOptions
+    if location[:1] == ["field_labels"]:
+        return FieldLabelOptions
     if location[:1] == ["tuning"]:
         return TuningOptions
     if location[:1] == ["overrides"]:

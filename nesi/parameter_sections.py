@@ -12,7 +12,7 @@ Backend = Literal["numba", "c", "jax"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 Size = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 Rate = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
-Labels = Count | Literal["all"]
+Labels = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)] | Literal["all"]  # 0 only with field_labels
 Option = (
     Annotated[bool, Field(strict=True)]
     | Annotated[int, Field(strict=True)]
@@ -34,6 +34,15 @@ class TruncatedOptions(Section):
     neighbours: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 8  # of each of the best units
     leaders: Size = 3  # how many of the best units bring their neighbours
     strangers: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 2  # random units that are tried
+
+
+class FieldLabelOptions(Section):
+    """Labels for fields instead of labels for training points (Section 4.5, Appendix B.3)."""
+
+    fields: Size  # how many fields are asked about
+    choose: Literal["random", "informative"] = "random"  # which ones: the paper's way, or those that say most first
+    by: Literal["oracle", "person"] = "oracle"  # a person answers on the page of `python -m nesi label`
+    answers: Literal["class", "distribution"] = "class"  # the oracle is sure, or says how the classes are mixed
 
 
 class TuningOptions(Section):

@@ -54,7 +54,7 @@ class ProgressDisplay:
         self._done_runs += 1
         rest = self._iterations.get(name, 0) - self._reached.get(name, 0)
         self._reached[name] = self._iterations.get(name, 0)
-        error = "no test data" if record["test_error"] is None else f"{record['test_error']:.2f} % test error"
+        error = "no test error" if record["test_error"] is None else f"{record['test_error']:.2f} % test error"
         stopped = f", stopped at {record['stopped_at']}" if record["stopped_at"] is not None else ""
         line = (
             f"[{self._done_runs}/{self._total_runs}] {record['network']} with {record['labels']} labels, "

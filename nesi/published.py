@@ -24,6 +24,7 @@ class PublishedCell:
     where: dict[str, Any] = field(default_factory=dict)
     also: dict[str, Any] = field(default_factory=dict)
     class_assignment: str = "implicit"
+    fields: int | None = None  # labeled by the user
     more_tuning_labels: bool = False
     log_likelihood: float | None = None
     log_likelihood_sem: float | None = None
@@ -47,11 +48,12 @@ class PublishedExperiment:
 
     def cell(self, network: str, labels: int, settings: dict[str, Any]) -> PublishedCell | None:
         """The published counterpart of a run, or None when the paper has no such cell."""
+        assignment = "user" if settings.get("field_labels") else "implicit"
         for cell in self.cells:
             if (
                 cell.network in (network, "any")
                 and cell.labels == labels
-                and cell.class_assignment == "implicit"
+                and cell.class_assignment == assignment
                 and all(settings.get(key) == value for key, value in cell.where.items())
             ):
                 return cell

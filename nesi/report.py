@@ -51,9 +51,10 @@ def _draw_all(
     name = parameters.experiment or parameters.dataset
     experiment = published_experiment(name)
     title = experiment.title if experiment else parameters.dataset
-    if cells:
+    by_labels = [cell for cell in cells if cell.labels > 0]  # the axis is logarithmic, and fields are no points
+    if by_labels:
         competing = competing_with(name, experiment.dataset) if experiment else []
-        figure = figures.error_by_labels(cells, experiment, competing, title)
+        figure = figures.error_by_labels(by_labels, experiment, competing, title)
         figures.save_figure(figure, directory / "figures" / "error_by_labels.png")
         caption = "Test error against the number of labels. Error bars and bands: standard error of the mean."
         if experiment:

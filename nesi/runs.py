@@ -52,6 +52,9 @@ class RunTask:
     def total_iterations(self) -> int:
         """At most: training that converges ends earlier."""
         phases = training_phases(self.network, self.parameters.greedy)
+        if (options := self.parameters.field_labels) is not None:
+            goes_on = self.network.endswith("+") and options.by == "oracle"
+            phases = ("both", *(phase for phase in phases if goes_on and phase != "first"))
         numbers = {"second": self.parameters.iterations_R or self.parameters.iterations}
         return sum(numbers.get(phase, self.parameters.iterations) for phase in phases)
 
@@ -67,6 +70,8 @@ class RunTask:
             settings["legacy"] = legacy
         if self.parameters.inference == "truncated":
             settings["truncated"] = self.parameters.truncated.model_dump()
+        if self.parameters.field_labels is not None:
+            settings["field_labels"] = self.parameters.field_labels.model_dump()
         return settings
 
     def identity(self) -> dict[str, Any]:
@@ -77,7 +82,8 @@ class RunTask:
 
 @dataclass(frozen=True)
 class RunData:
-    """What a run needs of a data set. `y_train` is used to draw labels only, `y_test` for the final test error only."""
+    """What a run needs of a data set. `y_train` is used to draw labels (or by the oracle that labels fields) only,
+    `y_test` for the final test error only."""
 
     name: str
     X_train: Any
@@ -119,9 +125,9 @@ def train_run(
     with limited_threads(task.parameters.threads):
         started = time.perf_counter()
         points = choose_points(task, data)
-        X_train, labels = _training_set(data, points)
-        chosen = _with_test_set(data, points)
-        trainer = _new_trainer(task, X_train, labels, data.n_classes)
+        X_train, labels = training_set(data, points)
+        chosen = with_test_set(data, points)
+        trainer = _new_trainer(task, data, X_train, labels)
         curve, seconds_before = _restore(task, trainer, warn)
         if trainer.iteration:
             report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
@@ -136,7 +142,7 @@ def train_run(
         return result
 
 
-def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
+def training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
     """Inputs and labels (-1 = unlabeled)."""
     from nesi.labels import mask_labels
 
@@ -145,18 +151,22 @@ def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
     return X, mask_labels(data.y_train, points.labeled)[training]
 
 
-def _with_test_set(data: RunData, points: PointList) -> RunData:
+def with_test_set(data: RunData, points: PointList) -> RunData:
     if len(points.test) == len(data.y_test):
         return data
     return replace(data, X_test=data.X_test[points.test], y_test=data.y_test[points.test])
 
 
-def _new_trainer(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> Any:
+def _new_trainer(task: RunTask, data: RunData, X: Any, labels: np.ndarray) -> Any:
     from nesi.legacy.starts import start_R, start_W
     from nesi.training import Trainer
 
-    parameters, legacy = task.parameters, task.parameters.legacy
+    parameters, legacy, n_classes = task.parameters, task.parameters.legacy, data.n_classes
     stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
+    if parameters.field_labels is not None:
+        from nesi.field_experiment import field_label_trainer
+
+        return field_label_trainer(task, data, X, random_stream(parameters.seed, *stream))
     if has_common_first_layer(parameters, n_classes):
         stream = ("first layer", parameters.dataset, 0 if parameters.share_first_layer else task.run)
     rng = random_stream(parameters.seed, *stream)
@@ -289,7 +299,9 @@ def _result(
     started: float,
 ) -> RunResult:
     log_likelihood = float(np.mean(trainer.log_likelihood(X_train, labels)))
-    test_error, confusion = _test_error(trainer, data) if len(data.y_test) else (None, np.zeros((0, 0), dtype=np.int64))
+    test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)
+    if len(data.y_test) and not _waits_for_a_person(task):
+        test_error, confusion = _test_error(trainer, data)
     R = np.asarray(trainer.R)
     if len(R) == 1:  # the class layer learned without labels: the same for every class
         R = np.repeat(R, data.n_classes, axis=0)
@@ -324,7 +336,18 @@ def _result(
     details["labeled"] = labeled.astype(np.int64)
     if getattr(trainer, "log_likelihood_at_start", None) is not None:
         details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
+    if parameters.field_labels is not None:
+        from nesi.field_experiment import about_field_labels
+
+        about, answers = about_field_labels(parameters.field_labels, trainer)
+        record["field_labels"] = about
+        details |= answers
     return RunResult(record, details, weights if task.keeps_weights else {})
+
+
+def _waits_for_a_person(task: RunTask) -> bool:
+    """Nobody has said yet what the fields are: there is nothing to test."""
+    return task.parameters.field_labels is not None and task.parameters.field_labels.by == "person"
 
 
 def versions() -> dict[str, str]:

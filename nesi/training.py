@@ -160,7 +160,7 @@ class Trainer:
         """The first layer is done: its likelihood with a uniform prior over units does not change any more."""
         if self._second_layer is None:
             self._second_layer = SecondLayer(self._kind, self._engine.R, self.settings.threshold)
-            self._cached = self._sparse_activities()
+            self._cached = self.activities()
         self_labeled = 0
         for batch in batches:
             rows = self._cached[batch]
@@ -169,8 +169,14 @@ class Trainer:
             self_labeled += self._second_layer.step(activities, self._labels[batch], rates)
         return self.history["log_likelihood"][-1] if self.history["log_likelihood"] else np.nan, self_labeled
 
-    def _sparse_activities(self) -> sp.csr_array:
-        """T1.4 of all points, without what is negligible."""
+    def keep_first_layer(self) -> None:
+        """Greedy training goes on with the second layer at once: W is as given and stays as it is."""
+        if self.phase != "first":
+            raise NesiError("Only greedy training can leave the first layer as it is: use greedy=True.")
+        self._end_phase()
+
+    def activities(self) -> sp.csr_array:
+        """T1.4 of all training points, without what is negligible."""
         if isinstance(self._engine, TruncatedEngine):
             found = self._engine.candidates(np.arange(self._data.n_points), search=False)
             starts = np.arange(self._data.n_points + 1) * found.units.shape[1]
