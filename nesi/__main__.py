@@ -1,4 +1,4 @@
-"""python -m nesi {run, compare, report, tune}"""
+"""python -m nesi {run, compare, report, tune, label}"""
 
 import sys
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from nesi.config import NETWORKS, ExperimentParameters, changed, load_parameters, parse_assignment
 from nesi.errors import NesiError
+from nesi.labeling.command import add_label_options, label
 from nesi.legacy import commands as legacy_commands
 
 USER_CAN_MEND_IT = 2
@@ -29,7 +30,7 @@ def run_main(arguments: Sequence[str] | None = None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """python -m nesi."""
-    parser = _Parser(prog="python -m nesi", description="Neural Simpletrons: run, compare, report, tune.")
+    parser = _Parser(prog="python -m nesi", description="Neural Simpletrons: run, compare, report, tune, label.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser, metavar="COMMAND")
     run_parser("python -m nesi run", commands.add_parser("run", help="the same as run_experiment.py"))
     compare = commands.add_parser("compare", help="ours against the paper, from existing records")
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     legacy_commands.export_options(
         commands.add_parser("export-legacy", help="the output tree of the authors' program, from existing records")
     )
+    add_label_options(commands.add_parser("label", help="a page on which a person labels fields (Appendix B.3)"))
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
         "run": _run,
         "compare": _compare,
@@ -69,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "tune": _tune,
         "convert-legacy": legacy_commands.run_convert,
         "export-legacy": legacy_commands.run_export,
+        "label": label,
     }
 
     def action() -> int:

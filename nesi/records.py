@@ -77,7 +77,8 @@ def locked(directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise NesiError(
-                f"{directory} is in use by another run_experiment.py; wait for it to end or choose another --out."
+                f"{directory} is in use by another run_experiment.py or labeling page; "
+                "wait for it to end or choose another directory."
             ) from None
         except OSError as error:
             raise NesiError(f"{directory} cannot be locked ({error.strerror}); choose another --out.") from None

@@ -1,0 +1,119 @@
+"""Training goes on with the answers, in the background, while the page shows how far it is."""
+
+from __future__ import annotations
+
+import json
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nesi import weight_figures
+from nesi.checkpoints import save_arrays
+from nesi.errors import NesiError
+from nesi.field_labels import Answers
+from nesi.figures import save_figure
+from nesi.labeling.source import Network
+from nesi.records import write_text
+from nesi.threads import limited_threads
+from nesi.training import Trainer
+
+RESULT, WEIGHTS, PICTURE = "result.json", "weights.npz", "fields.png"
+
+
+class TrainingRound:
+    """From the answers to the new test error; the files are written when all of it is known."""
+
+    def __init__(self, network: Network, directory: Path, answers: Answers, digest: str) -> None:
+        self._network, self._directory, self._answers, self._digest = network, directory, answers, digest
+        self._stop = threading.Event()
+        self._progress: dict[str, Any] = {"status": "running", "iteration": 0, "iterations": 0, "self_labeled": 0.0}
+        self._thread = threading.Thread(target=self._run, name="training", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the current iteration, with the result so far."""
+        self._stop.set()
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._thread.join(timeout)
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        return dict(self._progress)
+
+    def _run(self) -> None:
+        try:
+            with limited_threads(self._network.task.parameters.threads):
+                result = self._train()
+            self._progress = {"status": "done", **result}
+        except NesiError as error:
+            self._progress = {"status": "failed", "sentence": str(error)}
+        except Exception as error:  # the page has to hear of it; the terminal gets the details
+            traceback.print_exc()
+            self._progress = {"status": "failed", "sentence": f"Training failed: {type(error).__name__}: {error}"}
+
+    def _train(self) -> dict[str, Any]:
+        trainer = self._network.trainer(self._answers)
+        at_once = self._test_error(trainer)
+        remaining = trainer.settings.iterations
+        for info in trainer:
+            self._progress = {
+                "status": "running",
+                "iteration": info.iteration,
+                "iterations": remaining,
+                "self_labeled": info.self_labeled,
+            }
+            if self._stop.is_set():
+                break
+        result = {
+            "run": self._network.name,
+            "answers": len(self._answers),
+            "answers_sha256": self._digest,
+            "test_error_before": self._network.record["test_error"],
+            "test_error_with_labels": at_once,
+            "test_error_after": self._test_error(trainer),
+            "iterations": trainer.iteration,
+            "n_test": len(self._network.test_points[1]),
+        }
+        about = {key: result[key] for key in ("run", "answers", "answers_sha256")}
+        save_arrays(self._directory / WEIGHTS, {"W": np.asarray(trainer.W), "R": np.asarray(trainer.R)}, about)
+        self._draw(trainer)
+        write_text(self._directory / RESULT, json.dumps(result, indent=2) + "\n")
+        return result
+
+    def _test_error(self, trainer: Trainer) -> float | None:
+        X, y = self._network.test_points
+        if not len(y):
+            return None
+        return 100.0 * float(np.mean(np.argmax(trainer.posterior(X), axis=1) != y))
+
+    def _draw(self, trainer: Trainer) -> None:
+        dataset, names = self._network.dataset, [str(name) for name in self._network.dataset.class_names]
+        title = f"{self._network.name} with {len(self._answers)} labeled fields"
+        W, R = trainer.W, trainer.R
+        if dataset.image_shape:
+            n_train = int(self._network.record["n_train"])
+            figure = weight_figures.learned_fields(W, R, tuple(dataset.image_shape), names, n_train, title)
+        elif dataset.vocabulary is not None:
+            figure = weight_figures.strongest_words(W, R, list(dataset.vocabulary), names, title)
+        else:
+            figure = weight_figures.strongest_inputs(W, R, names, title)
+        save_figure(figure, self._directory / PICTURE)
+
+
+def stored_result(directory: Path) -> dict[str, Any] | None:
+    """The result of the last round, if there was one."""
+    try:
+        content = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and "answers_sha256" in content else None

@@ -1,0 +1,104 @@
+"""The page and its small interface, served to this computer only."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from nesi.errors import NesiError
+from nesi.labeling.gate import Gate
+from nesi.labeling.rounds import PICTURE
+from nesi.labeling.session import Busy, LabelingSession, UnknownField
+
+FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/label.css": ("label.css", "text/css; charset=utf-8"),
+    "/label.js": ("label.js", "text/javascript; charset=utf-8"),
+}
+
+
+def application(session: LabelingSession, host: str) -> Gate:
+    routes = [Route(path, _file(*file)) for path, file in FILES.items()]
+    routes += [
+        Route("/api/state", lambda request: JSONResponse(session.state())),
+        Route("/api/field/{field:int}", lambda request: JSONResponse(session.describe(request.path_params["field"]))),
+        Route("/field/{field:int}.png", lambda request: _png(session.field_picture(request.path_params["field"]))),
+        Route("/point/{point:int}.png", lambda request: _png(session.point_picture(request.path_params["point"]))),
+        Route("/result.png", lambda request: _png((session.directory / PICTURE).read_bytes())),
+        Route("/api/answer", _action(session, lambda content: _answer(session, content)), methods=["POST"]),
+        Route("/api/undo", _action(session, lambda content: session.undo()), methods=["POST"]),
+        Route("/api/train", _action(session, lambda content: session.train()), methods=["POST"]),
+        Route("/api/stop", _action(session, lambda content: session.stop_training()), methods=["POST"]),
+    ]
+    refusals: dict[Any, Any] = {UnknownField: _refusal(404), Busy: _refusal(409), NesiError: _refusal(422)}
+    refusals[FileNotFoundError] = _refusal(404)
+    return Gate(Starlette(routes=routes, exception_handlers=refusals), host)
+
+
+def serve(session: LabelingSession, port: int, ready: Callable[[str], None]) -> None:
+    """Until Ctrl-C. `ready` is told the address as soon as a browser can open it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise NesiError(f"port {port} cannot be used ({error.strerror}); choose another --port.") from None
+        listener.listen()
+        gate = application(session, f"127.0.0.1:{listener.getsockname()[1]}")
+        ready(gate.address)
+        config = uvicorn.Config(
+            gate, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _file(name: str, kind: str) -> Any:
+    content = resources.files("nesi.labeling").joinpath("page", name).read_bytes()
+    return lambda request: Response(content, media_type=kind)
+
+
+def _png(content: bytes) -> Response:
+    return Response(content, media_type="image/png")
+
+
+def _answer(session: LabelingSession, content: Any) -> None:
+    if not isinstance(content, dict) or set(content) != {"field", "weights"}:
+        raise NesiError("An answer has the form {field, weights}.")
+    session.answer(content["field"], content["weights"])
+
+
+def _action(session: LabelingSession, act: Callable[[Any], None]) -> Any:
+    """Do something, and tell the page how things stand now."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            content = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise NesiError("That is not JSON.") from None
+
+        def work() -> dict[str, Any]:
+            act(content)
+            return session.state()
+
+        return JSONResponse(await run_in_threadpool(work))
+
+    return endpoint
+
+
+def _refusal(status: int) -> Any:
+    def handler(request: Request, error: Exception) -> Response:
+        sentence = str(error) if isinstance(error, NesiError) else "There is no such thing."
+        return JSONResponse({"error": sentence}, status_code=status)
+
+    return handler

@@ -1,0 +1,175 @@
+"""One person, one network: which field is next, what is known, and what another answer would give."""
+
+from __future__ import annotations
+
+import string
+import threading
+from typing import Any
+
+import numpy as np
+
+from nesi.errors import NesiError
+from nesi.field_choice import FieldMap, Outlook, choose_field
+from nesi.field_labels import class_beliefs
+from nesi.labeling import pictures
+from nesi.labeling.answers import AnswerLog
+from nesi.labeling.rounds import TrainingRound, stored_result
+from nesi.labeling.source import Network
+
+SHOWN_EXAMPLES = 12
+
+
+class UnknownField(NesiError):
+    """The page was not asked about this field."""
+
+
+class Busy(NesiError):
+    """Not while training is under way."""
+
+
+class LabelingSession:
+    """All that the page shows and does; one thing at a time."""
+
+    def __init__(self, network: Network, fields: int, choose: str) -> None:
+        self._network, self._target, self._choose = network, fields, choose
+        self.directory = network.directory / "labeling" / network.name
+        C, K = len(network.W), network.data.n_classes
+        self._log = AnswerLog(self.directory, network.name, network.record["weights_sha256"], C, K)
+        self._map = FieldMap(network.activities)
+        self._known = class_beliefs(network.R)
+        self._order = network.stream("fields").permutation(C)
+        self._round: TrainingRound | None = None
+        self._lock = threading.RLock()
+        self._look()
+
+    def _look(self) -> None:
+        """What follows from the answers."""
+        asked = np.array(list(self._log.latest), dtype=np.int64)
+        self._outlook: Outlook = self._map.outlook(self._known, self._log.answers, asked)
+        self._current = choose_field(self._choose, self._outlook.gains, self._order, asked)
+
+    # ---- what the person does -----------------------------------------------------------------------------------
+
+    def answer(self, field: Any, weights: Any) -> None:
+        """To the question, or once more to an earlier one; `weights` None skips."""
+        with self._lock:
+            self._check_idle()
+            self._check_shown(field)
+            self._log.answer(field, weights)
+            self._look()
+
+    def undo(self) -> None:
+        with self._lock:
+            self._check_idle()
+            last = self._log.last_field
+            self._log.undo()
+            self._look()
+            if last not in self._log.latest:
+                self._current = last
+
+    def train(self) -> None:
+        with self._lock:
+            self._check_idle()
+            if not self._log.answers:
+                raise NesiError("No field has a label yet: label at least one before training goes on.")
+            self._round = TrainingRound(self._network, self.directory, self._log.answers, self._log.digest)
+            self._round.start()
+
+    def stop_training(self) -> None:
+        if self._round is not None:
+            self._round.stop()
+
+    def end(self) -> None:
+        """Wait for a training that is about to write its result."""
+        if self._round is not None and self._round.running:
+            self._round.stop()
+            self._round.wait(10)
+
+    def _check_idle(self) -> None:
+        if self._round is not None and self._round.running:
+            raise Busy("Training is under way: wait for it to end, or stop it.")
+
+    def _check_shown(self, field: Any) -> None:
+        shown = {*self._log.latest, self._current}
+        if isinstance(field, bool) or not isinstance(field, int) or field not in shown:
+            raise UnknownField(f"Field {str(field)[:40]} was not asked about: answer the one that is shown.")
+
+    # ---- what the page shows --------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        with self._lock:
+            latest = self._log.latest
+            names = [str(name) for name in self._network.dataset.class_names]
+            return {
+                "run": self._network.name,
+                "dataset": self._network.data.name,
+                "network": self._network.task.network,
+                "n_fields": len(self._network.W),
+                "n_train": int(self._network.record["n_train"]),
+                "images": self._network.dataset.image_shape is not None,
+                "self_labeling": self._network.task.network.endswith("+"),
+                "classes": [{"name": name, "key": key} for name, key in zip(names, class_keys(names), strict=True)],
+                "target": self._target,
+                "asked": len(latest),
+                "labeled": len(self._log.answers),
+                "decided": round(self._outlook.decided, 4),
+                "current": None if self._current is None else self.describe(self._current),
+                "history": [{"field": field, "answer": _plain(answer)} for field, answer in reversed(latest.items())],
+                "training": self._training(),
+            }
+
+    def describe(self, field: int) -> dict[str, Any]:
+        """One field: how it looks, what is believed of it, and what its answer would give."""
+        with self._lock:
+            self._check_shown(field)
+            n_train = int(self._network.record["n_train"])
+            described: dict[str, Any] = {
+                "field": field,
+                "beliefs": [round(float(value), 4) for value in self._outlook.beliefs[field]],
+                "wins": int(self._network.points_won[field]),
+                "gain": round(float(self._outlook.gains[field]) * n_train),
+                "answer": _plain(self._log.latest.get(field)),
+            }
+            points = self._network.examples(field, SHOWN_EXAMPLES)
+            if self._network.dataset.image_shape is not None:
+                described["examples"] = points
+            else:
+                vocabulary = self._network.dataset.vocabulary
+                X = self._network.training_points[0]
+                described["words"] = pictures.words(self._network.W[field], vocabulary)
+                described["texts"] = [
+                    " ".join(entry["word"] for entry in pictures.words(pictures.dense_row(X, point), vocabulary, 8))
+                    for point in points[:4]
+                ]
+            return described
+
+    def field_picture(self, field: int) -> bytes:
+        self._check_shown(field)
+        return pictures.picture(self._network.W[field], self._network.dataset.image_shape)
+
+    def point_picture(self, point: int) -> bytes:
+        """A training point as a picture; its label stays where it is."""
+        X = self._network.training_points[0]
+        if not 0 <= point < X.shape[0]:
+            raise UnknownField(f"There is no training point {point}.")
+        return pictures.picture(pictures.dense_row(X, point), self._network.dataset.image_shape)
+
+    def _training(self) -> dict[str, Any]:
+        if self._round is not None and (self._round.running or self._round.progress["status"] == "failed"):
+            return self._round.progress
+        result = stored_result(self.directory)
+        if result is None:
+            return {"status": "none"}
+        return {"status": "done", "current": result["answers_sha256"] == self._log.digest, **result}
+
+
+def class_keys(names: list[str]) -> list[str | None]:
+    """The key of each class: its own name if it is one character, else 1 to 9, 0 and then letters."""
+    if all(len(name) == 1 and name.isprintable() and name not in " ." for name in names):
+        return list(names)
+    keys = "1234567890" + string.ascii_lowercase
+    return [keys[number] if number < len(keys) else None for number in range(len(names))]
+
+
+def _plain(answer: np.ndarray | None) -> list[float] | None:
+    return None if answer is None else [round(float(value), 4) for value in answer]

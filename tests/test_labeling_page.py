@@ -1,0 +1,247 @@
+"""The labeling page in a real browser: by mouse and keyboard, through reloads and a killed server, to the result."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import run_here, write_params
+from labeling_server import CHROMIUM, FLAGS, Server, serving
+
+from nesi.checkpoints import load_arrays
+from nesi.field_labels import oracle_answers
+from nesi.labeling.source import load_network
+
+pytest.importorskip("starlette", reason="needs the extra 'label'")
+pytest.importorskip("uvicorn", reason="needs the extra 'label'")
+TARGET = 20
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real digits, a small network that knows no class."""
+    folder = tmp_path_factory.mktemp("labeling")
+    fields = {"fields": TARGET, "choose": "informative", "by": "person"}
+    params = write_params(
+        folder / "p.yaml", networks=["r+"], labels=[0], runs=1, C=60, iterations=30, field_labels=fields
+    )
+    assert run_here(params, "--out", folder / "out", "--quiet")[0] == 0
+    return folder / "out"
+
+
+@pytest.fixture
+def directory(trained: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained, tmp_path / "out")
+
+
+def events(directory: Path) -> list[dict[str, Any]]:
+    text = (directory / "labeling" / "r+-L0-run1" / "answers.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class Browser:
+    """A page that remembers what went wrong and what was asked for."""
+
+    def __init__(self, playwright: Any) -> None:
+        self._browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        self.page = self._browser.new_page(viewport={"width": 1160, "height": 800})
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def close(self) -> None:
+        self._browser.close()
+
+    def open(self, server: Server) -> None:
+        self.page.goto(server.address)
+        self.page.wait_for_selector("#classes button")
+
+    def field(self) -> int:
+        return int(self.page.get_attribute("#picture", "src").split("/")[1].split(".")[0])
+
+    def labeled(self) -> str:
+        return self.page.inner_text("#labeled")
+
+    def wait_for_labeled(self, number: int) -> None:
+        self.page.wait_for_function(
+            "text => document.getElementById('labeled').innerText === text", arg=f"{number} of {TARGET}"
+        )
+
+    def wait_for_another_field(self, field: int) -> None:
+        self.page.wait_for_function("old => !document.getElementById('picture').src.endsWith(`/${old}.png`)", arg=field)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
+def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright to drive the browser")
+    network = load_network(directory, None, None)
+    oracle = oracle_answers(network.activities, network.data.y_train, 10)
+    truth = {field: int(np.argmax(answer)) for field, answer in oracle.items()}
+    server = Server(directory)
+    with sync_api.sync_playwright() as playwright:
+        browser = Browser(playwright)
+        page = browser.page
+        try:
+            browser.open(server)
+            assert "token" not in page.url
+            assert browser.labeled() == f"0 of {TARGET}"
+
+            # by keyboard
+            first = browser.field()
+            place = page.locator("#classes").bounding_box()
+            page.keyboard.press("3")
+            browser.wait_for_labeled(1)
+            second = browser.field()
+            assert second != first
+            assert events(directory)[-1]["answer"] == np.eye(10)[3].tolist()
+            # by mouse
+            page.click("#classes button:nth-child(8)")
+            browser.wait_for_labeled(2)
+            assert (events(directory)[-1]["field"], np.argmax(events(directory)[-1]["answer"])) == (second, 7)
+            assert page.locator("#classes").bounding_box() == place, "nothing jumps"
+            # undo, by keyboard and by mouse: back to the very fields
+            page.keyboard.press("Backspace")
+            browser.wait_for_labeled(1)
+            assert browser.field() == second
+            page.click("#undo")
+            browser.wait_for_labeled(0)
+            assert browser.field() == first
+            # skip
+            page.keyboard.press("Space")
+            browser.wait_for_another_field(first)
+            assert events(directory)[-1]["answer"] is None
+            assert browser.labeled() == f"0 of {TARGET}"
+            # unsure: twice a 4, once a 9
+            unclear = browser.field()
+            for key in (".", "4", "4", "9"):
+                page.keyboard.press(key)
+            assert page.inner_text("#classes button:nth-child(5) .share") == "67 %"
+            page.keyboard.press("Enter")
+            browser.wait_for_labeled(1)
+            assert events(directory)[-1]["field"] == unclear
+            np.testing.assert_allclose(events(directory)[-1]["answer"], np.eye(10)[[4, 4, 9]].mean(axis=0))
+
+            # reload in the middle
+            here = browser.field()
+            page.reload()
+            browser.wait_for_labeled(1)
+            assert browser.field() == here
+
+            # kill the server in the middle, and start again
+            assert browser.complaints == []
+            assert server.end(signal.SIGKILL)[0] == -signal.SIGKILL
+            page.keyboard.press("5")
+            page.wait_for_selector("#hint.error")
+            assert "start it again" in page.inner_text("#hint")
+            server = Server(directory)
+            browser.complaints.clear()  # the browser has complained about the dead server
+            browser.open(server)
+            browser.wait_for_labeled(1)
+            assert browser.field() == here
+
+            # change earlier answers: the skipped field, and the one that was unclear
+            for field in (first, unclear):
+                page.click(f"#history button[title='field {field}']")
+                page.wait_for_function(
+                    "now => document.getElementById('picture').src.endsWith(now)", arg=f"/{field}.png"
+                )
+                page.keyboard.press(str(truth[field]))
+                browser.wait_for_another_field(field)
+            browser.wait_for_labeled(2)
+
+            # to the end, then train
+            for number in range(3, TARGET + 1):
+                page.keyboard.press(str(truth[browser.field()]))
+                browser.wait_for_labeled(number)
+            page.wait_for_selector("#rest:not([hidden])")
+            assert float(page.inner_text("#decided").split()[0]) > 30
+            if target := os.environ.get("NESI_SCREENSHOT"):
+                page.screenshot(path=target)
+            page.click("#rest-train")
+            page.wait_for_selector("#result:not([hidden])", timeout=120_000)
+            assert page.inner_text("#before") == "no classes"
+            after = float(page.inner_text("#after").split()[0])
+            assert after < 25
+            page.wait_for_function("document.getElementById('result-picture').naturalWidth > 100")
+            # the result is still there after a reload, and labeling can go on
+            page.reload()
+            page.wait_for_selector("#result:not([hidden])")
+            page.click("#more")
+            page.wait_for_selector("#question:not([hidden])")
+            assert browser.complaints == []
+            assert all(url.startswith("http://127.0.0.1:") for url in browser.requests)
+        finally:
+            browser.close()
+            code, errors = server.end()
+    assert (code, [line for line in errors.splitlines() if not line.startswith("nesi: compiling")]) == (0, [])
+    folder = directory / "labeling" / "r+-L0-run1"
+    result = json.loads((folder / "result.json").read_text())
+    assert round(result["test_error_after"], 2) == after
+    assert result["answers"] == TARGET
+    weights = load_arrays(folder / "weights.npz")
+    assert weights["W"].shape == network.W.shape
+    assert not np.array_equal(weights["R"], network.R)
+
+
+def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:
+    with serving(directory) as server:
+        attempts = [("/", None), ("/api/state", None), ("/label.js", None), ("/field/0.png", None), ("/api/undo", {})]
+        for path, content in attempts:
+            assert server.request(path, content)[0] == 403, path
+            assert server.request(path, content, cookie=f"nesi-label-{server.port}=guessed")[0] == 403, path
+        assert server.request("/?token=guessed")[0] == 403
+        status, headers, _ = server.request(f"/?token={server.token}")
+        assert (status, headers["location"]) == (303, "/")
+        attributes = headers["set-cookie"].lower()
+        assert "httponly" in attributes
+        assert "samesite=strict" in attributes
+        cookie = headers["set-cookie"].split(";")[0]
+        assert server.request(f"/?token={server.token}")[0] == 403, "the token works once"
+
+        status, headers, page = server.request("/", cookie=cookie)
+        assert status == 200
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert b"http" not in page.replace(b"http-equiv", b"")
+        state = json.loads(server.request("/api/state", cookie=cookie)[2])
+        field = state["current"]["field"]
+        answer = {"field": field, "weights": [1] + [0] * 9}
+
+        refused: list[tuple[int, dict[str, Any]]] = [
+            (403, {"Origin": "http://evil.example"}),
+            (403, {"Origin": f"http://localhost:{server.port}"}),
+            (403, {"Origin": "null"}),
+            (403, {"Origin": None}),
+            (403, {"Sec_Fetch_Site": "cross-site"}),
+            (403, {"Host": f"evil.example:{server.port}"}),
+            (403, {"Host": f"localhost:{server.port}"}),
+            (415, {"Content_Type": "text/plain"}),
+        ]
+        for expected, changed in refused:
+            assert server.request("/api/answer", answer, cookie, **changed)[0] == expected, changed
+        assert server.request("/api/answer", answer)[0] == 403, "no cookie"
+        assert server.request("/api/answer", b" " * 200_000, cookie)[0] == 413
+
+        never_asked = next(other for other in range(60) if other != field)
+        for made_up in (-1, 60, 10**30, never_asked, True, 1.5, "0", None, [field], {}):
+            status, _, body = server.request("/api/answer", {**answer, "field": made_up}, cookie)
+            assert status == 404, made_up
+            assert "was not asked about" in json.loads(body)["error"]
+        assert server.request(f"/field/{never_asked}.png", cookie=cookie)[0] == 404
+        assert server.request(f"/api/field/{never_asked}", cookie=cookie)[0] == 404
+        assert server.request("/point/99999999.png", cookie=cookie)[0] == 404
+        assert server.request("/../answers.jsonl", cookie=cookie)[0] == 404
+        for wrong in ([1, 0], [0] * 10, [-1] + [1] * 9, "3", [None] * 10, 7, [[1]] * 10):
+            assert server.request("/api/answer", {"field": field, "weights": wrong}, cookie)[0] == 422, wrong
+        for wrong in (b"{", b"[1]", b"{}", b"[" * 50_000, b"\xff"):
+            assert server.request("/api/answer", wrong, cookie)[0] == 422, wrong[:10]
+        assert server.request("/api/train", {}, cookie)[0] == 422, "nothing to train with"
+        assert server.request("/api/undo", {}, cookie)[0] == 422, "nothing to undo"
+        assert not (directory / "labeling" / "r+-L0-run1" / "answers.jsonl").exists()
+        assert server.request("/api/answer", answer, cookie)[0] == 200
+        assert [event["field"] for event in events(directory)] == [field]
