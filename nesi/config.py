@@ -76,6 +76,7 @@ class ExperimentParameters(Section):
     W_init: WStart | None = None
     R_init: RStart | None = None
     field_labels: FieldLabelOptions | None = None
+    class_assignment: Literal["implicit", "hard max"] = "implicit"  # by the learned R, or one class per field (ff)
     overrides: list[CellOverride] = Field(default_factory=list)
     per_run: PerRun | None = None
     legacy: LegacyOptions | None = None  # true: all quirks of the authors' program
@@ -135,6 +136,12 @@ class ExperimentParameters(Section):
         for number, override in enumerate(self.overrides, start=1):
             if not override.changes():
                 raise ValueError(f"overrides, entry {number}, changes nothing")
+        return self
+
+    @model_validator(mode="after")
+    def _hard_classes_are_for_feedforward_networks(self) -> "ExperimentParameters":
+        if self.class_assignment == "hard max" and not {*self.networks} <= {"ff", "ff+"}:
+            raise ValueError("class_assignment is 'hard max', which is for ff and ff+; leave the other networks out")
         return self
 
     @model_validator(mode="after")

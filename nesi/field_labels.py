@@ -48,6 +48,22 @@ def field_usage(R: np.ndarray) -> np.ndarray:
     return np.asarray(R, dtype=np.float64).mean(axis=0)
 
 
+def R_by_hard_max(activities: sp.csr_array, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """The 'hard max' of Section 4.5: every field belongs to the class whose labeled points activate it most on average.
+
+    `activities` are s (T1.4), points in rows. A field that no labeled point activates belongs to no class.
+    """
+    known = labels >= 0
+    counts = np.bincount(labels[known], minlength=n_classes)
+    points = np.arange(known.sum())
+    of_class = sp.csr_array((1 / counts[labels[known]], (labels[known], points)), shape=(n_classes, len(points)))
+    mean_activity = (of_class @ activities[known]).toarray()
+    R = np.zeros(mean_activity.shape)
+    active = np.flatnonzero(mean_activity.max(axis=0) > 0)
+    R[mean_activity[:, active].argmax(axis=0), active] = 1
+    return _normalised_rows(R)
+
+
 def R_from_answers(R_old: np.ndarray, answers: Mapping[int, np.ndarray]) -> np.ndarray:
     """Eq. (setlabel): R_kc = q_kc p(c|R_old) / sum_c' q_kc' p(c'|R_old).
 

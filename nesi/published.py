@@ -48,7 +48,7 @@ class PublishedExperiment:
 
     def cell(self, network: str, labels: int, settings: dict[str, Any]) -> PublishedCell | None:
         """The published counterpart of a run, or None when the paper has no such cell."""
-        assignment = "user" if settings.get("field_labels") else "implicit"
+        assignment = "user" if settings.get("field_labels") else settings.get("class_assignment", "implicit")
         for cell in self.cells:
             if (
                 cell.network in (network, "any")

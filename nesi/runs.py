@@ -27,7 +27,7 @@ SETTINGS = (
     "share_first_layer",
 )
 # These appear among the settings of a record only if they are not left at their defaults.
-RARE_SETTINGS = ("test_size", "iterations_R", "stopping_width")
+RARE_SETTINGS = ("test_size", "iterations_R", "stopping_width", "class_assignment")
 
 
 class RunInterrupted(Exception):
@@ -134,6 +134,8 @@ def train_run(
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
             seconds_before += _first_layer(task, chosen, trainer, curve, report, should_stop, started - seconds_before)
         _train(task, chosen, trainer, curve, report, should_stop, started - seconds_before)
+        if task.parameters.class_assignment == "hard max":
+            trainer.assign_hard_classes()
         result = _result(task, chosen, trainer, X_train, labels, points.labeled, curve, started - seconds_before)
         if len(labels) < len(data.y_train):
             result.details["training_points"] = points.training

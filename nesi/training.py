@@ -19,6 +19,7 @@ from nesi.engines.exact import ExactEngine, Kind
 from nesi.engines.second_layer import SecondLayer
 from nesi.engines.truncated import TruncatedEngine
 from nesi.errors import NesiError, TrainingFailed
+from nesi.field_labels import R_by_hard_max
 from nesi.inference import infer, infer_in_chunks
 from nesi.initialization import initial_R, initial_W
 from nesi.networks import get_network
@@ -189,6 +190,14 @@ class Trainer:
             s[s < _NEGLIGIBLE[self.settings.dtype]] = 0
             parts.append(sp.csr_array(s / s.sum(axis=1, keepdims=True)))
         return sp.csr_array(sp.vstack(parts))
+
+    def assign_hard_classes(self) -> None:
+        """Replace what the second layer has learned: every field gets one class and no more (Section 4.5)."""
+        if self._network.recurrent:
+            raise NesiError(f"hard max is for feedforward networks, but the network is {self.settings.network}.")
+        R = R_by_hard_max(self.activities(), self._labels, len(self.R))
+        self._engine.set_weights(self.W, R)
+        self._second_layer = None
 
     def _phase_is_over(self, info: IterationInfo) -> bool:
         """Early stopping and convergence are matters of the likelihood, which the second layer alone can't change."""

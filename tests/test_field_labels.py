@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from command_line import SMALL
 from numpy_twin import class_posterior, label_vector, normalised, softmax, unit_inputs
 
+from nesi.checkpoints import load_arrays
+from nesi.config import validated
 from nesi.errors import NesiError
+from nesi.experiment import run_experiment
 from nesi.field_labels import (
+    R_by_hard_max,
     R_from_answers,
     checked_answer,
     class_beliefs,
@@ -18,6 +25,7 @@ from nesi.field_labels import (
     without_classes,
 )
 from nesi.field_training import FieldLabelTrainer, OracleSurvey, with_answers
+from nesi.published import published
 from nesi.settings import TrainingSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -204,3 +212,25 @@ def test_an_interrupted_training_goes_on_bit_for_bit(interrupted_after):
     assert second.history["log_likelihood"] == whole.history["log_likelihood"]
     with pytest.raises(NesiError, match="not of a training with labels for fields"):
         second.restore(with_answers(settings("r+"), X, whole.W, whole.R, {}, np.random.default_rng(0)).state())
+
+
+def test_hard_max_gives_every_field_the_class_that_activates_it_most_on_average() -> None:
+    s = sp.csr_array(np.array([[0.9, 0.1, 0, 0], [0.3, 0.7, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0, 1.0], [0.6, 0, 0.4, 0]]))
+    labels = np.array([0, 1, 1, -1, 1])  # class 1 has three points: sums would give it the first field
+    R = R_by_hard_max(s, labels, 2)
+    np.testing.assert_allclose(R, [[1, 0, 0, 0], [0, 0.5, 0.5, 0]])  # the last field saw no labeled point
+
+
+def test_an_experiment_with_hard_classes_is_compared_with_its_own_row_of_the_paper(tmp_path: Path) -> None:
+    changes = {"networks": ["ff"], "labels": [200], "class_assignment": "hard max", "greedy": True, "runs": 1}
+    parameters = validated({**SMALL, **changes, "keep_weights": "all"}, "SMALL")
+    (record,) = run_experiment(parameters, tmp_path, quiet=True).records
+    assert record["settings"]["class_assignment"] == "hard max"
+    R = load_arrays(tmp_path / "weights" / "ff-L200-run1.npz")["R"]
+    assert ((R > 0).sum(axis=0) <= 1).all()
+    assert record["test_error"] < 30
+    bio = published().experiments["bio-inspired"]
+    assert bio.cell("ff", 60000, {"C": 6400, "class_assignment": "hard max"}).mean == 3.62
+    assert bio.cell("ff", 60000, {"C": 6400}).mean == 3.28
+    with pytest.raises(NesiError, match="'hard max', which is for ff and ff"):
+        validated({**SMALL, **changes, "networks": ["r"]}, "SMALL")
