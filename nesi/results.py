@@ -3,7 +3,7 @@
 A document marks a table with two comments. What stands between them is made from the records and nothing else, so
 that a test can tell when the two no longer agree:
 
-    <!-- nesi compare results/mnist -->
+    <!-- nesi compare results/mnist labels=10,100 network=ff+,r+ -->
     ...
     <!-- end -->
 """
@@ -43,8 +43,15 @@ def quoted_tables(text: str, root: Path) -> str:
     """The document with every marked table made anew from the records below `root`."""
 
     def table(match: re.Match[str]) -> str:
-        directories = [root / name for name in match[2].split()]
-        return f"{match[1]}\n{markdown_table(summarize(collect(directories)))}\n{match[4]}"
+        words = match[2].split()
+        cells = summarize(collect([root / word for word in words if "=" not in word]))
+        for name, _, wanted in (word.partition("=") for word in words if "=" in word):
+            if name not in ("network", "labels", "C"):
+                raise NesiError(f"a table is marked with '{name}=', but knows network=, labels= and C= only.")
+            cells = [cell for cell in cells if str(getattr(cell, name)) in wanted.split(",")]
+        if not cells:
+            raise NesiError(f"the table that is marked '{match[2]}' has no finished run.")
+        return f"{match[1]}\n{markdown_table(cells)}\n{match[4]}"
 
     return _QUOTE.sub(table, text)
 

@@ -47,6 +47,15 @@ def test_results_are_kept_and_quoted(tmp_path: Path) -> None:
     assert text.startswith("Before\n")
     assert text.endswith("<!-- end -->\nafter\n")
     assert nesi("quote", document, "--root", tmp_path) == (0, f"{document}: unchanged\n")
+    document.write_text(text.replace("results/digits -->", "results/digits network=ff labels=20,30 -->"))
+    nesi("quote", document, "--root", tmp_path)
+    assert f"| ff | 20 | {cell.mean:.2f} ± {cell.sem:.2f} (3) |" in document.read_text()
+    for mark, words in (("labels=30", "has no finished run"), ("label=20", "knows network=, labels= and C= only")):
+        document.write_text(text.replace("results/digits -->", f"results/digits {mark} -->"))
+        code, output = nesi("quote", document, "--root", tmp_path)
+        assert code == 2
+        assert words in output
+    document.write_text(text)
     shutil.rmtree(tmp_path / "results")
     code, output = nesi("quote", document, "--root", tmp_path)
     assert code == 2
