@@ -68,6 +68,7 @@ class CellOverride(_Section):
     networks: list[Network] | None = None
     labels: list[Labels] | None = None
     C: Size | None = None
+    committee: Size | None = None
     A: Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)] | None = None
     epsilon_W: Rate | None = None
     epsilon_R: Rate | None = None
@@ -95,6 +96,7 @@ class ExperimentParameters(_Section):
     experiment: Annotated[str, Field(strict=True, min_length=1, max_length=100)] | None = None
 
     C: Size
+    committee: Size = 1  # separated softmax groups of C units each
     A: Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)]
     epsilon_W: Rate
     epsilon_R: Rate

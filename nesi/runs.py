@@ -23,7 +23,7 @@ from nesi.threads import limited_threads
 SETTINGS = (
     *("C", "A", "epsilon_W", "epsilon_R", "threshold", "iterations", "batch_size", "minibatch_rule", "inference"),
     *("backend", "dtype", "shuffle", "stopping", "greedy", "tolerance", "W_init", "R_init", "train_size"),
-    "share_first_layer",
+    *("share_first_layer", "committee"),
 )
 
 
