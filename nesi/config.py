@@ -49,6 +49,7 @@ class ExperimentParameters(Section):
     experiment: Annotated[str, Field(strict=True, min_length=1, max_length=100)] | None = None
 
     C: Size
+    committee: Size = 1  # separated softmax groups of C units each
     A: Amount
     epsilon_W: Rate
     epsilon_R: Rate
@@ -142,6 +143,15 @@ class ExperimentParameters(Section):
     def _hard_classes_are_for_feedforward_networks(self) -> "ExperimentParameters":
         if self.class_assignment == "hard max" and not {*self.networks} <= {"ff", "ff+"}:
             raise ValueError("class_assignment is 'hard max', which is for ff and ff+; leave the other networks out")
+        return self
+
+    @model_validator(mode="after")
+    def _a_committee_has_its_own_class_layer(self) -> "ExperimentParameters":
+        if self.committee > 1 and (self.field_labels is not None or self.class_assignment != "implicit"):
+            name = "class_assignment" if self.field_labels is None else "field_labels"
+            raise ValueError(
+                f"{name} is for a single network, but committee is {self.committee}; leave one out"
+            )
         return self
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ Every function takes and returns symbolic expressions; nothing here compiles, lo
 A mini-batch is a matrix with one data point per row. Symbols are those of the paper:
 
     C, D, K     units of the first hidden layer, inputs, classes
+    G           members of a committee: separated softmax groups of C units each (1 unless said otherwise)
     A           constant to which the inputs are normalised
     W (C x D)   weights of the first hidden layer, R (K x C) those of the second
     y, s, t     activities of the observed, first and second hidden layer
@@ -68,9 +69,9 @@ def first_hidden_input(y: Expression, log_W: Expression, u: Expression, R: Expre
 
 
 def first_hidden(I: Expression) -> Expression:  # noqa: E741  (the paper's letter)
-    """T1.4: s_c = exp(I_c) / sum_c' exp(I_c'), computed so that it neither over- nor underflows."""
-    shifted = pt.exp(I - I.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    """T1.4: s_c = exp(I_c) / sum_c' exp(I_c') over the last axis, so that it neither over- nor underflows."""
+    shifted = pt.exp(I - I.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def class_given_unit(R: Expression) -> Expression:
@@ -80,14 +81,17 @@ def class_given_unit(R: Expression) -> Expression:
     return pt.where(used, R / pt.where(used, total, 1), 0).astype(R.dtype)
 
 
-def inferred_class(s: Expression, R: Expression) -> Expression:
-    """T1.6 for unlabeled data, and eq. (PostKE) for classification: sum_c p(k|c) s_c."""
-    return s @ class_given_unit(R).T
+def inferred_class(s: Expression, R: Expression, G: Expression = 1) -> Expression:
+    """T1.6 for unlabeled data, and eq. (PostKE) for classification: sum_c p(k|c) s_c.
+
+    In a committee of G members the activities add up to G, and t is the mean of the members' posteriors.
+    """
+    return s @ class_given_unit(R).T / pt.as_tensor_variable(G).astype(s.dtype)
 
 
-def second_hidden(s: Expression, R: Expression, u: Expression, labels: Expression) -> Expression:
+def second_hidden(s: Expression, R: Expression, u: Expression, labels: Expression, G: Expression = 1) -> Expression:
     """T1.6: t_k = u_k for labeled data, sum_c p(k|c) s_c for unlabeled data."""
-    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R))
+    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R, G))
 
 
 # ---- self-labeling (Section 3.3) -----------------------------------------------------------------------
@@ -174,9 +178,9 @@ def log_joint(drive: Expression, W_sum: Expression, u: Expression, labels: Expre
 
 
 def log_likelihood(log_joint: Expression, log_gamma: Expression) -> Expression:
-    """Eq. (loglikelihood), one value per data point."""
-    largest = log_joint.max(axis=1, keepdims=True)
-    return (pt.log(pt.exp(log_joint - largest).sum(axis=1)) + largest[:, 0]) - log_gamma
+    """Eq. (loglikelihood), one value per data point; units are the last axis."""
+    largest = log_joint.max(axis=-1, keepdims=True)
+    return (pt.log(pt.exp(log_joint - largest).sum(axis=-1)) + largest[..., 0]) - log_gamma
 
 
 def free_energy(

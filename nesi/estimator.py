@@ -29,7 +29,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_subclasses : units of the first hidden layer, C; by default a sixth of the points (at least one per class,
-        at most 10000), as for MNIST in the paper.
+        at most 10000), as for MNIST in the paper. In a committee: of each member.
     normalization : the constant A > n_features to which each point is normalised; by default 15 % above n_features,
         and at least 100 above.
     network : "ff", "r", "ff+" or "r+": feedforward or recurrent, "+" with self-labeling.
@@ -47,6 +47,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     greedy : train feedforward networks layer by layer.
     tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
     W_init, R_init : arrays, or "auto", "data", "class_means" for W, and "uniform", "delta" for R.
+    committee : separated softmax groups of n_subclasses units each, which learn from different random starts and whose
+        mean is the answer (the paper's outlook); they cost as much time and memory as that many networks.
     random_state : int, numpy Generator or RandomState, or None.
     verbose : 1 shows progress.
 
@@ -54,7 +56,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    W_, R_ : the learned weights (C x D and K x C); row c of W_ is what unit c has learned to expect.
+    W_, R_ : the learned weights (C x D and K x C); row c of W_ is what unit c has learned to expect. The units of a
+        committee's members follow each other.
     classes_ : class names, sorted; only -1 if there was no label at all.
     n_iter_ : passes over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
     log_likelihood_ : mean log-likelihood per point in every pass.
@@ -83,6 +86,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         truncated: dict[str, int] | None = None,
         W_init: Any = None,
         R_init: Any = None,
+        committee: int = 1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -105,6 +109,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.truncated = truncated
         self.W_init = W_init
         self.R_init = R_init
+        self.committee = committee
         self.random_state = random_state
         self.verbose = verbose
 
@@ -170,6 +175,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             "greedy": self.greedy,
             "tolerance": self.tol,
             "truncated": _truncation_settings(self.truncated),
+            "committee": self.committee,
         }
         return TrainingSettings(**(settings | changes))
 
@@ -195,7 +201,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[posterior.argmax(axis=1)]
 
     def transform(self, X: Any) -> np.ndarray:
-        """The activities s of the first hidden layer, p(c|y)."""
+        """The activities s of the first hidden layer, p(c|y); those of a committee's members side by side."""
         engine, data, settings = self._prepared(X)
         return np.concatenate([inference.s for _, inference in infer_in_chunks(engine, data, None, settings)])
 
@@ -205,7 +211,10 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return infer(engine, data, settings)[1]
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw points and classes from the generative model: k uniform, c from R_k, y from Poisson(W_c)."""
+        """Draw points and classes from the generative model: k uniform, c from R_k, y from Poisson(W_c).
+
+        In a committee each point comes from a randomly chosen member: all of R_k together is that.
+        """
         check_is_fitted(self, "W_")
         rng = _generator(self.random_state if random_state is None else random_state)
         k = rng.integers(len(self.R_), size=n_samples)
@@ -218,9 +227,11 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "W_")
         X = self._validated(X, reset=False)
         data = Observations(X, self.normalization_)
-        kind = Kind(get_network(self.network), self.minibatch_rule, self.dtype, self.backend, data.sparse)
+        network, G = get_network(self.network), len(self.W_) // self.n_subclasses_
+        kind = Kind(network, self.minibatch_rule, self.dtype, self.backend, data.sparse, G)
         # Inference on new points is exact, however the weights were learned.
-        settings = TrainingSettings(network=self.network, C=len(self.W_), A=self.normalization_, dtype=self.dtype)
+        C, A = self.n_subclasses_, self.normalization_
+        settings = TrainingSettings(network=self.network, C=C, A=A, dtype=self.dtype, committee=G)
         return ExactEngine(kind, self.W_, self.R_, self.normalization_, self.threshold), data, settings
 
     def _validated(self, X: Any, reset: bool) -> Any:

@@ -182,7 +182,7 @@ def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_t
 
     Small runs get one thread in any case: it is faster, and their records do not depend on the number of workers.
     """
-    return threads_for(data.X_train, parameters.C) if one_at_a_time else 1
+    return threads_for(data.X_train, parameters.C * parameters.committee) if one_at_a_time else 1
 
 
 def _checkpoint_path(directory: Path | None, name: str) -> str | None:

@@ -31,7 +31,7 @@ def infer_in_chunks(
     """Chunks are filled up to whole blocks of rows, so that a point gets the same answer in any company: products of
     matrices with other numbers of rows are rounded differently."""
     known = np.full(data.n_points, -1) if labels is None else labels
-    size = max(1, _VALUES_AT_ONCE // max(settings.C, data.n_features if not data.sparse else 1))
+    size = max(1, _VALUES_AT_ONCE // max(settings.units, data.n_features if not data.sparse else 1))
     for first in range(0, data.n_points, size):
         chunk = np.arange(first, min(first + size, data.n_points))
         filled = np.resize(chunk, -(-len(chunk) // _ROW_BLOCK) * _ROW_BLOCK)

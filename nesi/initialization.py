@@ -22,8 +22,9 @@ def initial_W(
     rng: np.random.Generator,
     dtype: str,
     overcomplete_start: str = "data",
+    committee: int = 1,
 ) -> np.ndarray:
-    """`start` is an array or one of W_STARTS.
+    """`start` is an array or one of W_STARTS; the members of a committee start from different random numbers.
 
     data:         W_cd = m_d + U(0, 2 sigma_d), with mean and standard deviation of all points.
     class_means:  the same with the labeled points of each class, the units divided among the classes.
@@ -32,7 +33,10 @@ def initial_W(
     auto:         class_means in the complete setting C = K, if every class has a label; else `overcomplete_start`.
     """
     if start is not None and not isinstance(start, str):
-        return _checked_array(start, (C, data.n_features), "W_init", dtype, smallest=np.nextafter(0, 1))
+        return _checked_array(start, (C * committee, data.n_features), "W_init", dtype, smallest=np.nextafter(0, 1))
+    if committee > 1:
+        members = [initial_W(start, data, labels, C, K, rng, dtype, overcomplete_start) for _ in range(committee)]
+        return np.concatenate(members)
     if start not in (None, *W_STARTS):
         raise NesiError(f"W_init is {start!r}, but must be an array or one of {', '.join(W_STARTS)}.")
     counts = np.bincount(labels[labels >= 0], minlength=K)
@@ -58,10 +62,12 @@ def initial_W(
     )
 
 
-def initial_R(start: Any, C: int, K: int, dtype: str) -> np.ndarray:
+def initial_R(start: Any, C: int, K: int, dtype: str, committee: int = 1) -> np.ndarray:
     """`start` is an array or one of R_STARTS: R_kc = 1/C, or R_kc = delta_kc (blocks of units if C > K)."""
     if start is not None and not isinstance(start, str):
-        return _checked_array(start, (K, C), "R_init", dtype, smallest=0)
+        return _checked_array(start, (K, C * committee), "R_init", dtype, smallest=0)
+    if committee > 1:
+        return np.tile(initial_R(start, C, K, dtype), committee)
     if start not in (None, *R_STARTS):
         raise NesiError(f"R_init is {start!r}, but must be an array or one of {', '.join(R_STARTS)}.")
     if start in (None, "uniform"):

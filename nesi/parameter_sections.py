@@ -97,6 +97,7 @@ class CellOverride(Section):
     networks: list[Network] | None = None
     labels: list[Labels] | None = None
     C: Size | None = None
+    committee: Size | None = None
     A: Amount | None = None
     epsilon_W: Rate | None = None
     epsilon_R: Rate | None = None

@@ -55,11 +55,15 @@ def prune_runs(directory: Path, below: float = SINGLE_POINT, data_dir: Path | No
     make_directory(directory / "pruned")
     for record in records:
         name = run_name(record)
+        cell = parameters.for_cell(record["network"], record["labels"], record["n_train"])
+        if cell.committee > 1:
+            raise NesiError(
+                f"{name} is a committee of {cell.committee}, whose members must stay equally large: no pruning."
+            )
         weights = load_arrays(_weights(directory, name))
         W, R = prune(weights["W"], weights["R"], record["n_train"], below)
         about = {key: record[key] for key in ("dataset", "network", "labels", "run", "seed")} | {"pruned_below": below}
         save_arrays(directory / "pruned" / f"{name}.npz", {"W": W, "R": R}, about)
-        cell = parameters.for_cell(record["network"], record["labels"], record["n_train"])
         before, after = (
             _test_error(cell, record["network"], *pair, data) for pair in ((weights["W"], weights["R"]), (W, R))
         )

@@ -39,6 +39,7 @@ class TrainingSettings:
     greedy: bool = False  # first W, then R on cached activities; recurrent networks then go on with both
     tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
     truncated: TruncationSettings = field(default_factory=TruncationSettings)
+    committee: int = 1  # separated softmax groups of C units each, which feed one top layer (the paper's outlook)
 
     def __post_init__(self) -> None:
         get_network(self.network)
@@ -47,6 +48,7 @@ class TrainingSettings:
         _check_choice("inference", self.inference, INFERENCES)
         _check_choice("dtype", self.dtype, ("float32", "float64"))
         _check_number("C (the number of subclasses)", self.C, 1, whole=True)
+        _check_number("committee", self.committee, 1, whole=True)
         _check_number("iterations", self.iterations, 0, whole=True)
         if self.iterations_R is not None:
             _check_number("iterations_R", self.iterations_R, 1, whole=True)
@@ -58,6 +60,11 @@ class TrainingSettings:
             _check_number("tolerance", self.tolerance, 0)
         if self.batch_size is not None:
             _check_number("batch_size", self.batch_size, 1, whole=True)
+
+    @property
+    def units(self) -> int:
+        """Of all members of the committee together."""
+        return self.C * self.committee
 
     @property
     def phases(self) -> tuple[str, ...]:

@@ -63,8 +63,8 @@ class Trainer:
         self._check_stability(n_classes)
         C, K, dtype = settings.C, n_classes, settings.dtype
         overcomplete_start = "points" if settings.inference == "truncated" else "data"
-        W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype, overcomplete_start)
-        R = initial_R(R_init, C, K, dtype)
+        W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype, overcomplete_start, settings.committee)
+        R = initial_R(R_init, C, K, dtype, settings.committee)
         self.iteration = 0
         self._phase_ends: list[int] = []
         self._engine = self._new_engine(W, R)
@@ -78,8 +78,8 @@ class Trainer:
     def _kind(self) -> Kind:
         """While the layers of a recurrent network learn one by one, the first does not listen to the second."""
         network = self._network if self.phase == "both" else replace(self._network, recurrent=False)
-        settings = self.settings
-        return Kind(network, settings.minibatch_rule, settings.dtype, settings.backend, self._data.sparse)
+        rule, dtype, backend = self.settings.minibatch_rule, self.settings.dtype, self.settings.backend
+        return Kind(network, rule, dtype, backend, self._data.sparse, self.settings.committee)
 
     def _new_engine(self, W: np.ndarray, R: np.ndarray) -> ExactEngine | TruncatedEngine:
         A, threshold = self.settings.A, self.settings.threshold
@@ -164,7 +164,7 @@ class Trainer:
             self._cached = self.activities()
         self_labeled = 0
         for batch in batches:
-            rows = self._cached[batch]
+            rows = self._cached[(batch[:, None] * self.settings.committee + np.arange(self.settings.committee)).ravel()]
             activities = SparseRows(rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
             rates = np.full(len(batch), self._epsilon_R)
             self_labeled += self._second_layer.step(activities, self._labels[batch], rates)
@@ -177,19 +177,21 @@ class Trainer:
         self._end_phase()
 
     def activities(self) -> sp.csr_array:
-        """T1.4 of all training points, without what is negligible."""
+        """T1.4 of all training points, without what is negligible; one row per point and member of the committee."""
+        committee, units = self.settings.committee, self.settings.units
         if isinstance(self._engine, TruncatedEngine):
             found = self._engine.candidates(np.arange(self._data.n_points), search=False)
-            starts = np.arange(self._data.n_points + 1) * found.units.shape[1]
-            return sp.csr_array(
-                (found.s.ravel(), found.units.ravel(), starts), shape=(len(starts) - 1, self.settings.C)
-            )
+            starts = np.arange(len(found.units) + 1) * found.units.shape[1]
+            return sp.csr_array((found.s.ravel(), found.units.ravel(), starts), shape=(len(starts) - 1, units))
         parts = []
         for _, inference in infer_in_chunks(self._engine, self._data, None, self.settings):
-            s = inference.s
+            s = inference.s.reshape(len(inference.s) * committee, -1)
             s[s < _NEGLIGIBLE[self.settings.dtype]] = 0
             parts.append(sp.csr_array(s / s.sum(axis=1, keepdims=True)))
-        return sp.csr_array(sp.vstack(parts))
+        rows = sp.csr_array(sp.vstack(parts))
+        member = np.repeat(np.arange(rows.shape[0]) % committee, np.diff(rows.indptr))
+        columns = rows.indices + self.settings.C * member  # every member's units come after those of the one before
+        return sp.csr_array((rows.data, columns, rows.indptr), shape=(rows.shape[0], units))
 
     def assign_hard_classes(self) -> None:
         """Replace what the second layer has learned: every field gets one class and no more (Section 4.5)."""

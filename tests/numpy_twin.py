@@ -193,3 +193,49 @@ def free_energy(y, s, p, W, R):
                 if q > 0:
                     total += q * (log_y + np.log(R[k, c]) - np.log(K) - np.log(q))
     return total
+
+
+# ---- a committee (the paper's outlook: several separated softmax functions) -------------------------------
+
+
+class CommitteeTwin:
+    """Networks with weights of their own; the class is inferred, and points are labeled, by the mean of their t."""
+
+    def __init__(self, network, W, R, A, G, threshold=0.6, rule="summed"):
+        parts = zip(np.split(np.asarray(W), G), np.split(np.asarray(R), G, axis=1), strict=True)
+        self.members = [Twin(network, W_g, R_g, A, threshold, rule) for W_g, R_g in parts]
+        self.self_labeling, self.threshold = SELF_LABELING[network], threshold
+
+    @property
+    def W(self):
+        return np.concatenate([member.W for member in self.members])
+
+    @property
+    def R(self):
+        return np.concatenate([member.R for member in self.members], axis=1)
+
+    def activities(self, X, labels):
+        """y, the s of all members side by side, and their mean t."""
+        results = [member.activities(X, labels) for member in self.members]
+        return results[0][0], np.concatenate([s for _, s, _ in results], axis=1), np.mean([t for *_, t in results], 0)
+
+    def teaching(self, X, labels):
+        """What all members learn from: the label, or what they agree on without it."""
+        inferred = []
+        for member in self.members:
+            _, s, _ = member.activities(X, labels)
+            inferred.append([class_posterior(s[n], member.R) for n in range(len(X))])
+        t = np.mean(inferred, axis=0)
+        return np.array(
+            [teaching_vector(labels[n], t[n], self.threshold, self.self_labeling) for n in range(len(labels))]
+        )
+
+    def step(self, X, labels, epsilon_W, epsilon_R):
+        t = self.teaching(X, labels)
+        for member in self.members:
+            member.teaching = lambda s, labels: t
+            member.step(X, labels, epsilon_W, epsilon_R)
+        return int(sum(t[n].any() for n in range(len(t)) if labels[n] < 0))
+
+    def log_likelihood(self, X, labels):
+        return np.mean([member.log_likelihood(X, labels) for member in self.members], axis=0)

@@ -203,3 +203,13 @@ def test_random_text_is_refused_in_one_sentence(text: str, tmp_path: Path) -> No
     path = tmp_path / "p.yaml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     refusal(path)
+
+
+def test_a_committee_is_a_whole_number_of_members(tmp_path: Path) -> None:
+    outlook = load_parameters(next(path for path in PARAMS if path.stem == "committee"))
+    assert (outlook.C, outlook.committee, outlook.networks, outlook.labels) == (10000, 5, ["r+"], [100])
+    assert ExperimentParameters.model_validate(MINIMAL).committee == 1
+    for wrong in (0, 2.5, "five"):
+        assert "committee is" in refusal(write(tmp_path / "p.yaml", MINIMAL | {"committee": wrong}))
+    path = write(tmp_path / "p.yaml", MINIMAL | {"overrides": [{"networks": ["ff"], "committee": 3}]})
+    assert load_parameters(path).for_cell("ff", 10, 100).committee == 3

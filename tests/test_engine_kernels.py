@@ -38,17 +38,18 @@ def dtype(request):
     return request.param
 
 
+@pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("recurrent", [False, True])
-def test_activities_kernel_says_the_same_as_perform(dtype, recurrent):
+def test_activities_kernel_says_the_same_as_perform(dtype, recurrent, members):
     rng = np.random.default_rng(0)
-    drive = (20 * rng.random((7, 11))).astype(dtype)
-    R = rng.random((4, 11)) * (rng.random((4, 11)) < 0.7)  # with zeros
+    drive = (20 * rng.random((7, 12))).astype(dtype)
+    R = rng.random((4, 12)) * (rng.random((4, 12)) < 0.7)  # with zeros
     with np.errstate(divide="ignore"):
         log_prior = np.log(np.vstack([R, R.mean(axis=0)])).astype(dtype)
     labels = np.array([-1, 0, 1, 2, 3, -1, 2])
-    W_sum = (20 + rng.random(11)).astype(dtype)
+    W_sum = (20 + rng.random(12)).astype(dtype)
     feedback = log_prior if recurrent else np.zeros_like(log_prior)
-    inputs = (drive, feedback, log_prior, labels, W_sum)
+    inputs = (drive, feedback, log_prior, labels, W_sum, np.ones(members))
     assert_same(kernels.Activities(), kernels._activities_kernel, *inputs, dtype=dtype)
 
 

@@ -38,6 +38,12 @@ class Kind(NamedTuple):
     dtype: str
     backend: str
     sparse: bool
+    committee: int = 1  # G: separated softmax groups, which follow each other in the rows of W and the columns of R
+
+    @property
+    def members(self) -> np.ndarray:
+        """As long as the committee: graphs get its size as that of an array, because JAX takes no other sizes."""
+        return np.ones(self.committee)
 
     @property
     def graph(self) -> GraphKind:
@@ -88,7 +94,8 @@ class ExactEngine(Weights):
         arrays = [*as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
         inputs = self._fit_to_backend(arrays)
         function = _training_step(self._kind.graph, learn)
-        log_likelihood, self_labeled = function(self._state, *inputs, self._A, *self._network_inputs)
+        kind_inputs = [self._kind.members, *self._network_inputs]
+        log_likelihood, self_labeled = function(self._state, *inputs, self._A, *kind_inputs)
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
 
     def end_iteration(self) -> None:
@@ -104,10 +111,9 @@ class ExactEngine(Weights):
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
         no_learning = np.zeros(len(labels), self._kind.dtype)
         inputs = self._fit_to_backend([*as_arrays(points), labels, no_learning, no_learning])
-        recurrent = self._network_inputs[0]
-        outputs = _inference(self._kind.graph._replace(rule="sequential"))(
-            self._state, *inputs[:-2], self._A, recurrent
-        )
+        kind_inputs = [self._kind.members, self._network_inputs[0]]
+        function = _inference(self._kind.graph._replace(rule="sequential"))
+        outputs = function(self._state, *inputs[:-2], self._A, *kind_inputs)
         return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
 
     def _fit_to_backend(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -146,7 +152,7 @@ class _Graph:
         self.state = {name: state_variable(name, ndim, dtype) for name, ndim in names.items()}
         self.state["W_sum"] = state_variable("W_sum", 1, "float64")
         self.labels = pt.lvector("labels")
-        self.A, self.recurrent = pt.dscalar("A"), pt.bscalar("recurrent")
+        self.A, self.members, self.recurrent = pt.dscalar("A"), pt.dvector("members"), pt.bscalar("recurrent")
         if kind.sparse:
             self.state["log_W_sum"] = state_variable("log_W_sum", 1, "float64")
             self.points = [pt.vector("x", dtype=dtype), pt.lvector("columns"), pt.lvector("row_starts")]
@@ -171,13 +177,18 @@ class _Graph:
         W_sum = self.state["W_sum"].astype(drive.dtype)
         if has_kernels(self.kind.backend):
             tables = top_down_tables(R, self.recurrent, drive.dtype)
-            s, log_likelihood = kernels.Activities()(drive, *tables, self.labels, W_sum)
+            s, log_likelihood = kernels.Activities()(drive, *tables, self.labels, W_sum, self.members)
             return s.astype(self.kind.dtype), log_likelihood + self.common_drive()
         u, R = self.u().astype(drive.dtype), R.astype(drive.dtype)
         total = drive + pt.where(self.recurrent, equations.top_down_drive(u, R), 0)
         log_joint = equations.log_joint(drive, W_sum, u, self.labels, R)
-        log_likelihood = equations.log_likelihood(log_joint, -self.common_drive())
-        return equations.first_hidden(total).astype(self.kind.dtype), log_likelihood
+        s = equations.first_hidden(self.by_member(total)).reshape(total.shape)
+        log_likelihood = equations.log_likelihood(self.by_member(log_joint), 0).mean(axis=1) + self.common_drive()
+        return s.astype(self.kind.dtype), log_likelihood
+
+    def by_member(self, values: Expression) -> Expression:
+        """Values of all units with the members of the committee as an axis of their own."""
+        return values.reshape((values.shape[0], self.members.shape[0], -1))
 
     def common_drive(self) -> Expression:
         """What the reference takes away from the drives of all units."""
@@ -223,13 +234,13 @@ def _training_step(kind: GraphKind, learn: str) -> CompiledFunction:
     self_labeled = pt.zeros((), dtype="float64")
     if "R" in learn:
         R = graph.state["R"]
-        inferred = equations.inferred_class(s, R)
+        inferred = equations.inferred_class(s, R, graph.members.shape[0])
         t, self_labeled = taught_classes(graph.u(), graph.labels, inferred, threshold, epsilon_R)
         forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t, epsilon_R)  # K columns: nothing to speed up
         updates["R"] = equations.update_R(R, forgotten, gains, s).astype(kind.dtype)
     if "W" in learn:
         updates |= graph.updates_of_W(*graph.gains(s, epsilon_W))
-    inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]
+    inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, graph.members, graph.recurrent, threshold]
     return CompiledFunction(
         "the training step", kind.backend, inputs, [log_likelihood, self_labeled], graph.state, updates
     )
@@ -263,6 +274,6 @@ def taught_classes(
 def _inference(kind: GraphKind) -> CompiledFunction:
     graph = _Graph(kind)
     s, log_likelihood = graph.activities()
-    t = equations.second_hidden(s, graph.state["R"], graph.u(), graph.labels)
-    inputs: list[Any] = [*graph.points, graph.labels, graph.A, graph.recurrent]
+    t = equations.second_hidden(s, graph.state["R"], graph.u(), graph.labels, graph.members.shape[0])
+    inputs: list[Any] = [*graph.points, graph.labels, graph.A, graph.members, graph.recurrent]
     return CompiledFunction("inference", kind.backend, inputs, [s, t, log_likelihood], graph.state)

@@ -104,11 +104,12 @@ def transposed_products(fgraph: Any, node: Apply) -> list[Any] | None:
 
 
 class Activities(Op):
-    """(drive, feedback, log_prior, labels, W_sum) -> T1.4's s, and eq. (loglikelihood) without the Gamma term.
+    """(drive, feedback, log_prior, labels, W_sum, members) -> T1.4's s, eq. (loglikelihood) without the Gamma term.
 
     Row k of `log_prior` is log R_kc, its last row log mean_k R_kc for points without a label. `feedback` is the same
     table in recurrent networks, which add it to the drive before the softmax (T1.5), and zero in feedforward ones; the
-    likelihood contains the prior in every network. The drive is used up: s takes its place in memory.
+    likelihood contains the prior in every network. The drive is used up: s takes its place in memory. A committee, as
+    many as `members` is long, has that many softmax groups, and the mean of their likelihoods.
     """
 
     __props__ = ()
@@ -119,18 +120,19 @@ class Activities(Op):
         return Apply(self, variables, [variables[0].type(), pt.dvector()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        drive, feedback, log_prior, labels, W_sum = inputs
+        drive, feedback, log_prior, labels, W_sum, members = inputs
         K = len(log_prior) - 1
-        joint = drive + log_prior[labels] - W_sum  # label -1 is the last row
-        largest = joint.max(axis=1)
-        likelihood = (
-            largest + np.log(np.exp(joint - largest[:, None]).sum(axis=1)) - np.where(labels >= 0, np.log(K), 0)
-        )
+        by_member = (len(drive), len(members), -1)
+        joint = (drive + log_prior[labels] - W_sum).reshape(by_member)  # label -1 is the last row
+        largest = joint.max(axis=2, keepdims=True)
+        likelihood = (largest[..., 0] + np.log(np.exp(joint - largest).sum(axis=2))).mean(axis=1)
         drive += feedback[labels]
-        drive -= drive.max(axis=1, keepdims=True)
-        np.exp(drive, out=drive)
-        drive /= drive.sum(axis=1, keepdims=True)
-        output_storage[0][0], output_storage[1][0] = drive, likelihood.astype(np.float64)
+        s = drive.reshape(by_member)
+        s -= s.max(axis=2, keepdims=True)
+        np.exp(s, out=s)
+        s /= s.sum(axis=2, keepdims=True)
+        output_storage[0][0] = drive
+        output_storage[1][0] = likelihood.astype(np.float64) - np.where(labels >= 0, np.log(K), 0)
 
 
 @vectorised_njit
@@ -154,19 +156,27 @@ def _activities_of_point(drive, feedback, prior, W_sum):  # type: ignore[no-unty
     return largest_joint + np.log(np.float64(total_joint))
 
 
+@njit
+def _activities_of_committee(drive, feedback, prior, W_sum, G):  # type: ignore[no-untyped-def]
+    total, C = 0.0, drive.shape[0] // G
+    for g in range(G):
+        own = slice(g * C, (g + 1) * C)
+        total += _activities_of_point(drive[own], feedback[own], prior[own], W_sum[own])
+    return total / G
+
+
 @parallel_njit
-def _activities_kernel(drive, feedback, log_prior, labels, W_sum):  # type: ignore[no-untyped-def]
-    n_points, C = drive.shape
-    K = log_prior.shape[0] - 1
+def _activities_kernel(drive, feedback, log_prior, labels, W_sum, members):  # type: ignore[no-untyped-def]
+    n_points, G, K = drive.shape[0], members.shape[0], log_prior.shape[0] - 1
     likelihood = np.empty(n_points, dtype=np.float64)
-    if n_points * C < SMALL:
+    if drive.size < SMALL:
         for n in range(n_points):
             row = labels[n] if labels[n] >= 0 else K
-            likelihood[n] = _activities_of_point(drive[n], feedback[row], log_prior[row], W_sum)
+            likelihood[n] = _activities_of_committee(drive[n], feedback[row], log_prior[row], W_sum, G)
     else:
         for n in prange(n_points):
             row = labels[n] if labels[n] >= 0 else K
-            likelihood[n] = _activities_of_point(drive[n], feedback[row], log_prior[row], W_sum)
+            likelihood[n] = _activities_of_committee(drive[n], feedback[row], log_prior[row], W_sum, G)
     for n in range(n_points):
         if labels[n] >= 0:
             likelihood[n] -= np.log(K)
@@ -283,6 +293,7 @@ def _update_W_kernel(W, log_W, W_sum, reference, forgotten, learned):  # type: i
 _GAINS = {"sequential": _gains_kernel(sequential=True), "summed": _gains_kernel(sequential=False)}
 _PRODUCTS = {"second": _times_transposed, "first": _transposed_times}
 register_kernel(Product, lambda op: _PRODUCTS[op.transposed], *_PRODUCTS.values())
-register_kernel(Activities, lambda op: _activities_kernel, _activities_of_point, _activities_kernel)
+_ACTIVITIES = (_activities_of_point, _activities_of_committee, _activities_kernel)
+register_kernel(Activities, lambda op: _activities_kernel, *_ACTIVITIES)
 register_kernel(Gains, lambda op: _GAINS[op.rule], _gains_kernel)
 register_kernel(UpdateW, lambda op: _update_W_kernel, _update_row, _update_W_kernel)

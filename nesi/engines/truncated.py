@@ -29,6 +29,7 @@ from nesi.engines.exact import (
     taught_classes,
     top_down_tables,
 )
+from nesi.engines.second_layer import for_every_member, mean_of_members
 from nesi.engines.weights import Weights
 from nesi.errors import NesiError
 from nesi.observations import Observations, Points
@@ -54,7 +55,7 @@ class TruncationSettings:
 
 
 class Candidates(NamedTuple):
-    """The truncated posteriors of some points."""
+    """The truncated posteriors of some points; in a committee one row for each of its members, point by point."""
 
     units: np.ndarray  # best first
     s: np.ndarray
@@ -81,12 +82,12 @@ class TruncatedEngine(Weights):
         self._kind, self._data, self._labels, self._rng = kind, data, labels, rng
         self._A, self._threshold = np.asarray(normalization, "float64"), threshold
         self._network_inputs = kind.network_inputs(threshold)
-        C = len(W)
+        self._G, C = kind.committee, len(W) // kind.committee
         self._settings = settings or TruncationSettings()
         self._size = min(self._settings.active, C)
         self._leaders = min(self._settings.leaders, self._size)
         self._units: np.ndarray | None = None
-        self._neighbours = np.full((C, min(self._settings.neighbours, C - 1)), -1, dtype=np.int32)
+        self._neighbours = np.full((len(W), min(self._settings.neighbours, C - 1)), -1, dtype=np.int32)
         super().__init__(W, R, kind.dtype, kind.sparse)
 
     # ---- learning ------------------------------------------------------------------------------------------------
@@ -107,17 +108,16 @@ class TruncatedEngine(Weights):
         dtype = self._kind.dtype
         rates = [np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
         function = _training_step(self._kind.graph, learn, self._leaders)
-        threshold = self._network_inputs[1]
-        chosen, _, bound, self_labeled = function(
-            self._state, *self._search_inputs(points, labels, units[indices]), *rates, threshold
-        )
-        units[indices] = chosen
+        inputs = self._search_inputs(points, labels, self._rows(units, indices))
+        chosen, _, bound, self_labeled = function(self._state, *inputs, *rates, self._network_inputs[1])
+        units[indices] = chosen.reshape(len(indices), -1)
         return StepInfo(bound, int(self_labeled))
 
     def end_iteration(self) -> None:
         """Learn the neighbourhoods anew from the candidates of all points; as for the rest see `ExactEngine`."""
         self.compute_derived()
-        (self._neighbours,) = _neighbourhoods()({}, self._neighbours, self._current_units())
+        rows = self._current_units().reshape(-1, self._size)
+        (self._neighbours,) = _neighbourhoods()({}, self._neighbours, rows)
 
     # ---- inference -------------------------------------------------------------------------------------------------
 
@@ -125,9 +125,9 @@ class TruncatedEngine(Weights):
         """E-step for points of the training data: learn nothing and, with `search`, look for better candidates."""
         units = self._current_units()
         points = self._data.take(indices, self._kind.dtype)
-        inputs = self._search_inputs(points, self._labels[indices], units[indices], search)
+        inputs = self._search_inputs(points, self._labels[indices], self._rows(units, indices), search)
         found = Candidates(*_e_step(self._kind.graph, self._leaders)(self._state, *inputs))
-        units[indices] = found.units
+        units[indices] = found.units.reshape(len(indices), -1)
         return found
 
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
@@ -140,33 +140,44 @@ class TruncatedEngine(Weights):
     # ---- candidates --------------------------------------------------------------------------------------------
 
     def _current_units(self) -> np.ndarray:
-        """One exact pass finds the first candidates: without it the search would start from nowhere."""
+        """One row per point: the candidates of the first member of a committee, then those of the second, ...
+
+        One exact pass finds the first candidates: without it the search would start from nowhere.
+        """
         if self._units is None:
-            n_points, C = self._data.n_points, len(self.W)
-            self._units = np.empty((n_points, self._size), dtype=np.int32)
-            size = max(1, _START_VALUES // C)
+            n_points = self._data.n_points
+            self._units = np.empty((n_points, self._G * self._size), dtype=np.int32)
+            size = max(1, _START_VALUES // len(self.W))
             for first in range(0, n_points, size):
                 chunk = np.arange(first, min(first + size, n_points))
                 arrays = as_arrays(self._data.take(chunk, self._kind.dtype))
-                inputs = [*arrays, self._labels[chunk], self._A, self._network_inputs[0], self._units[chunk]]
-                (self._units[chunk],) = _best_units(self._kind.graph)(self._state, *inputs)
+                rows = self._rows(self._units, chunk)
+                inputs = [*arrays, self._labels[chunk], self._A, self._network_inputs[0], rows]
+                (best,) = _best_units(self._kind.graph)(self._state, *inputs)
+                self._units[chunk] = best.reshape(len(chunk), -1)
             self.end_iteration()
         return self._units
 
+    def _rows(self, units: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """One row per point and member."""
+        return units[indices].reshape(-1, self._size)
+
     def _search_inputs(self, points: Points, labels: np.ndarray, units: np.ndarray, search: bool = True) -> list[Any]:
-        n, size = units.shape
+        rows, size = units.shape
+        C = len(self.W) // self._G
         n_strangers = self._settings.strangers if search else 0
-        strangers = self._rng.integers(len(self.W), size=(n, n_strangers), dtype=np.int32)
+        strangers = self._rng.integers(C, size=(rows, n_strangers), dtype=np.int32)
+        strangers += C * (np.arange(rows, dtype=np.int32) % self._G)[:, None]  # each from the member's own units
         neighbours = self._neighbours if search else self._neighbours[:, :0]
-        starts = np.arange(n + 1, dtype=np.int64) * size
-        recurrent = self._network_inputs[0]
-        return [*as_arrays(points), labels, self._A, recurrent, units, neighbours, strangers, starts]
+        starts = np.arange(rows + 1, dtype=np.int64) * size
+        kind_inputs = [self._kind.members, self._network_inputs[0]]
+        return [*as_arrays(points), labels, self._A, *kind_inputs, units, neighbours, strangers, starts]
 
     def search_state(self) -> dict[str, np.ndarray]:
         return {"units": self._current_units(), "neighbours": self._neighbours}
 
     def restore_search(self, state: dict[str, np.ndarray]) -> None:
-        expected = {"units": (self._data.n_points, self._size), "neighbours": self._neighbours.shape}
+        expected = {"units": (self._data.n_points, self._G * self._size), "neighbours": self._neighbours.shape}
         for name, shape in expected.items():
             if name not in state or state[name].shape != shape:
                 raise NesiError(f"The saved candidates ({name}) do not belong to this network: start this run anew.")
@@ -184,6 +195,7 @@ class _Graph:
         self.state |= {name: state_variable(name, 1, "float64") for name in ("W_sum", "log_W_sum")}
         self.state["reference"] = state_variable("reference", 1, kind.dtype)
         self.labels, self.A, self.recurrent = pt.lvector("labels"), pt.dscalar("A"), pt.bscalar("recurrent")
+        self.members = pt.dvector("members")
         self.units, self.neighbours, self.strangers = (
             pt.imatrix("units"),
             pt.imatrix("neighbours"),
@@ -200,13 +212,14 @@ class _Graph:
     @property
     def search_inputs(self) -> list[Expression]:
         search = [self.units, self.neighbours, self.strangers, self.starts]
-        return [*self.points, self.labels, self.A, self.recurrent, *search]
+        return [*self.points, self.labels, self.A, self.members, self.recurrent, *search]
 
     def search(self, leaders: int) -> tuple[Expression, Expression, Expression]:
         op = truncated_search.Search(self.kind.sparse, leaders)
         weights = [self.state[name] for name in ("log_W", "log_W_sum", "W_sum")]
         tables = top_down_tables(self.state["R"], self.recurrent, "float64")
         units, s, bound = op(*weights, *tables, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
+        bound = mean_of_members(bound[:, None], self.members)[:, 0]
         if not self.kind.sparse:
             bound = bound + common_drive(self.seen[0], self.state["reference"])
         return units, s, bound
@@ -225,15 +238,17 @@ def _training_step(kind: GraphKind, learn: str, leaders: int) -> CompiledFunctio
         R = state["R"]
         rows = [s.flatten(), units.flatten().astype("int64"), graph.starts]
         u = equations.label_input(graph.labels, R.shape[0], dtype)
-        inferred = sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R))
+        inferred = mean_of_members(sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R)), graph.members)
         t, self_labeled = taught_classes(u, graph.labels, inferred, threshold, epsilon_R)
         forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
-        updates["R"] = sparse_kernels.SparseUpdate()(R, forgotten, pt.zeros_like(forgotten), gains, *rows)
+        no_background, gains = pt.zeros_like(forgotten), for_every_member(gains, graph.members)
+        updates["R"] = sparse_kernels.SparseUpdate()(R, forgotten, no_background, gains, *rows)
     if "W" in learn:
         names = ("W", "log_W", "W_sum", "log_W_sum")
         op = truncated_update.UpdateActiveRows(kind.rule, kind.sparse)
         before = [state[name] for name in (*names, "reference")]
-        updates |= zip(names, op(*before, epsilon_W, units, s, *graph.seen), strict=True)
+        active = [rows_of.reshape((graph.labels.shape[0], -1)) for rows_of in (units, s)]
+        updates |= zip(names, op(*before, epsilon_W, *active, *graph.seen), strict=True)
     inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
     return CompiledFunction(
         "the truncated training step", kind.backend, inputs, [units, s, bound, self_labeled], state, updates

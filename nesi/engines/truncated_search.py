@@ -18,7 +18,7 @@ from pytensor.graph.op import Op
 
 from nesi.engines.kernels import parallel_njit, register_kernel, vectorised_njit
 
-_POINTS_PER_TASK = 64
+_ROWS_PER_TASK = 64
 
 
 # ---- bottom-up drive of one unit for one point ---------------------------------------------------------------
@@ -57,9 +57,10 @@ def _drive(points: Any, n: int, log_W: np.ndarray, log_W_sum: np.ndarray, c: int
 class Search(Op):
     """(log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points) -> units, s, bound.
 
-    Row n of `units` holds the candidates of point n, best first. They compete with the neighbours of the `leaders`
-    best among them and with the random `strangers`; the best stay. s is T1.4 on them, and the bound is
-    log sum_{c in units} p(y, l, c) without the Gamma term: the free energy of the truncated posterior.
+    A row of `units` holds the candidates of a point, best first; a committee has as many rows per point as members, and
+    each keeps to the units of its own member, because neighbours and strangers do, too. Candidates compete with the
+    neighbours of the `leaders` best among them and with the random `strangers`; the best stay. s is T1.4 on them, and
+    the bound is log sum_{c in units} p(y, l, c) without the Gamma term: the free energy of the truncated posterior.
     `feedback` and `log_prior` have one row per class and a last one for points without a label, as in
     `kernels.Activities`.
     """
@@ -79,7 +80,9 @@ class Search(Op):
         chosen = np.empty_like(units)
         s = np.empty(units.shape, dtype=log_W.dtype)
         bound = np.empty(len(units))
-        for n, candidates in enumerate(units):
+        members = len(units) // len(labels)
+        for r, candidates in enumerate(units):
+            n = r // members
             prior, top_down = log_prior[labels[n]], feedback[labels[n]]  # label -1 is the last row
 
             def score(c: int, n: int = n, top_down: np.ndarray = top_down) -> float:
@@ -87,16 +90,16 @@ class Search(Op):
 
             scores = {c: score(c) for c in candidates.tolist()}
             leaders = sorted(scores, key=scores.__getitem__, reverse=True)[: self.leaders]
-            others = [*neighbours[leaders].ravel().tolist(), *strangers[n].tolist()]
+            others = [*neighbours[leaders].ravel().tolist(), *strangers[r].tolist()]
             scores |= {c: score(c) for c in others if 0 <= c < C and c not in scores}
             best = sorted(scores, key=scores.__getitem__, reverse=True)[:size]
             values = np.array([scores[c] for c in best])
             weights = np.exp(values - values[0]) if np.isfinite(values[0]) else np.zeros(size)
-            chosen[n], s[n] = best, weights / max(weights.sum(), 1e-300)
+            chosen[r], s[r] = best, weights / max(weights.sum(), 1e-300)
             with np.errstate(invalid="ignore"):  # -inf of a class that rules a unit out
                 joint = np.where(np.isfinite(values), values - top_down[best] + prior[best], values) - W_sum[best]
             with np.errstate(invalid="ignore", divide="ignore"):
-                bound[n] = (
+                bound[r] = (
                     joint.max() + np.log(np.exp(joint - joint.max()).sum()) - (np.log(K) if labels[n] >= 0 else 0)
                 )
         for storage, value in zip(output_storage, (chosen, s, bound), strict=True):
@@ -105,18 +108,20 @@ class Search(Op):
 
 def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any]:
     @vectorised_njit
-    def search_points(first, last, weights, tables, labels, units, neighbours, strangers, points, results):  # type: ignore[no-untyped-def]
+    def search_rows(first, last, weights, tables, labels, units, neighbours, strangers, points, results):  # type: ignore[no-untyped-def]
         log_W, log_W_sum, W_sum = weights
         feedback, log_prior = tables
         chosen, s, bound = results
         C, K, size = log_W.shape[0], log_prior.shape[0] - 1, units.shape[1]
-        seen_by = np.full(C, -1, dtype=np.int32)  # the last point that has looked at a unit
+        seen_by = np.full(C, -1, dtype=np.int32)  # the last row that has looked at a unit
         value = np.empty(size, dtype=np.float64)
         unit = np.empty(size, dtype=np.int32)
         leader = np.empty(leaders, dtype=np.int32)
         n_neighbours = neighbours.shape[1]
         n_others = leaders * n_neighbours + strangers.shape[1]
-        for n in range(first, last):
+        members = units.shape[0] // labels.shape[0]
+        for r in range(first, last):
+            n = r // members
             row = labels[n] if labels[n] >= 0 else K
             prior, top_down = log_prior[row], feedback[row]
             filled = 0
@@ -125,14 +130,14 @@ def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any
                     for i in range(leaders):
                         leader[i] = unit[min(i, size - 1)]
                 if j < 0:
-                    c = units[n, size + j]
+                    c = units[r, size + j]
                 elif j < leaders * n_neighbours:
                     c = neighbours[leader[j // n_neighbours], j % n_neighbours]
                 else:
-                    c = strangers[n, j - leaders * n_neighbours]
-                if c < 0 or seen_by[c] == n:
+                    c = strangers[r, j - leaders * n_neighbours]
+                if c < 0 or seen_by[c] == r:
                     continue
-                seen_by[c] = n
+                seen_by[c] = r
                 score = np.float64(drive(points, n, log_W, log_W_sum, c)) + top_down[c]
                 if filled == size and score <= value[size - 1]:
                     continue
@@ -145,9 +150,9 @@ def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any
             best, total, largest = value[0], 0.0, -np.inf
             for j in range(size):
                 weight = np.exp(value[j] - best) if best > -np.inf else 0.0
-                s[n, j] = weight
+                s[r, j] = weight
                 total += weight
-                chosen[n, j] = unit[j]
+                chosen[r, j] = unit[j]
                 c = unit[j]
                 if value[j] > -np.inf:  # from here on log p(y, l, c); a class may rule a unit out
                     value[j] += prior[c] - top_down[c] - W_sum[c]
@@ -155,21 +160,21 @@ def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any
             joint = 0.0
             for j in range(size):
                 if total > 0:
-                    s[n, j] /= total
+                    s[r, j] /= total
                 if largest > -np.inf:
                     joint += np.exp(value[j] - largest)
-            bound[n] = largest + np.log(joint) - (np.log(K) if labels[n] >= 0 else 0.0)
+            bound[r] = largest + np.log(joint) - (np.log(K) if labels[n] >= 0 else 0.0)
 
     @parallel_njit
     def search(log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points):  # type: ignore[no-untyped-def]
-        n_points = units.shape[0]
+        n_rows = units.shape[0]
         chosen = np.empty(units.shape, dtype=np.int32)
         s = np.empty(units.shape, dtype=log_W.dtype)
-        bound = np.empty(n_points, dtype=np.float64)
-        for task in prange((n_points + _POINTS_PER_TASK - 1) // _POINTS_PER_TASK):
-            first, last = task * _POINTS_PER_TASK, min((task + 1) * _POINTS_PER_TASK, n_points)
+        bound = np.empty(n_rows, dtype=np.float64)
+        for task in prange((n_rows + _ROWS_PER_TASK - 1) // _ROWS_PER_TASK):
+            first, last = task * _ROWS_PER_TASK, min((task + 1) * _ROWS_PER_TASK, n_rows)
             weights, tables, results = (log_W, log_W_sum, W_sum), (feedback, log_prior), (chosen, s, bound)
-            search_points(first, last, weights, tables, labels, units, neighbours, strangers, points, results)
+            search_rows(first, last, weights, tables, labels, units, neighbours, strangers, points, results)
         return chosen, s, bound
 
     return search
@@ -246,7 +251,10 @@ def _neighbours_kernel(neighbours, units):  # type: ignore[no-untyped-def]
 
 
 class BestUnits(Op):
-    """(drive, feedback, labels, units) -> the best units of each point among all, as many as `units` has columns."""
+    """(drive, feedback, labels, units) -> the best units of each point among all, as many as `units` has columns.
+
+    In a committee `units` has one row per point and member, who chooses among units of his own.
+    """
 
     __props__ = ()
 
@@ -255,26 +263,31 @@ class BestUnits(Op):
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         drive, feedback, labels, units = inputs
-        total = drive + feedback[labels]  # label -1 is the last row
-        output_storage[0][0] = np.argsort(-total, axis=1, kind="stable")[:, : units.shape[1]].astype(np.int32)
+        total = (drive + feedback[labels]).reshape(len(units), -1)  # label -1 is the last row
+        best = np.argsort(-total, axis=1, kind="stable")[:, : units.shape[1]]
+        member = np.arange(len(units)) % (len(units) // len(labels))
+        output_storage[0][0] = (best + total.shape[1] * member[:, None]).astype(np.int32)
 
 
 @parallel_njit
 def _best_units_kernel(drive, feedback, labels, units):  # type: ignore[no-untyped-def]
-    n_points, C = drive.shape
-    size, K = units.shape[1], feedback.shape[0] - 1
+    n_rows, size = units.shape
+    members, K = n_rows // labels.shape[0], feedback.shape[0] - 1
+    C = drive.shape[1] // members
     chosen = np.empty(units.shape, dtype=np.int32)
-    for n in prange(n_points):
+    for r in prange(n_rows):
+        n, own = r // members, C * (r % members)
         top_down = feedback[labels[n]] if labels[n] >= 0 else feedback[K]
         value = np.full(size, -np.inf, dtype=np.float64)
-        for c in range(C):
+        for i in range(C):
+            c = own + i
             total = np.float64(drive[n, c]) + top_down[c]
-            if c < size or total > value[size - 1]:
-                place = min(c, size - 1)
+            if i < size or total > value[size - 1]:
+                place = min(i, size - 1)
                 while place > 0 and value[place - 1] < total:
-                    value[place], chosen[n, place] = value[place - 1], chosen[n, place - 1]
+                    value[place], chosen[r, place] = value[place - 1], chosen[r, place - 1]
                     place -= 1
-                value[place], chosen[n, place] = total, c
+                value[place], chosen[r, place] = total, c
     return chosen
 
 
