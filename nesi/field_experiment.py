@@ -17,7 +17,7 @@ from nesi.runs import RunData, RunTask, training_settings
 from nesi.seeds import random_stream
 
 
-def field_label_trainer(task: RunTask, data: RunData, X: Any, rng: np.random.Generator) -> FieldLabelTrainer:
+def field_label_trainer(task: RunTask, data: RunData, X: Any) -> FieldLabelTrainer:
     parameters = task.parameters
     options = parameters.field_labels
     assert options is not None
@@ -34,6 +34,7 @@ def field_label_trainer(task: RunTask, data: RunData, X: Any, rng: np.random.Gen
         order = random_stream(parameters.seed, "fields", parameters.dataset, parameters.C, task.run)
         survey = OracleSurvey(data.y_train, options.fields, options.choose, options.answers == "distribution", order)
     settings = training_settings(parameters, task.network)
+    rng = random_stream(parameters.seed, "training", parameters.dataset, task.network, task.labels, task.run)
     unlabeled = np.full(X.shape[0], -1, dtype=np.int64)
     W_init = start_W(parameters, task.run, X, unlabeled, data.n_classes, rng)
     return FieldLabelTrainer(settings, X, data.n_classes, rng, survey, W_init)

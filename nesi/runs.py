@@ -125,9 +125,9 @@ def train_run(
     with limited_threads(task.parameters.threads):
         started = time.perf_counter()
         points = choose_points(task, data)
-        X_train, labels = training_set(data, points)
-        chosen = with_test_set(data, points)
-        trainer = _new_trainer(task, data, X_train, labels)
+        X_train, labels = _training_set(data, points)
+        chosen = _with_test_set(data, points)
+        trainer = _trainer_for_field_labels(task, data, X_train) or _new_trainer(task, X_train, labels, data.n_classes)
         curve, seconds_before = _restore(task, trainer, warn)
         if trainer.iteration:
             report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
@@ -144,7 +144,7 @@ def train_run(
         return result
 
 
-def training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
+def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
     """Inputs and labels (-1 = unlabeled)."""
     from nesi.labels import mask_labels
 
@@ -153,22 +153,27 @@ def training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
     return X, mask_labels(data.y_train, points.labeled)[training]
 
 
-def with_test_set(data: RunData, points: PointList) -> RunData:
+def _with_test_set(data: RunData, points: PointList) -> RunData:
     if len(points.test) == len(data.y_test):
         return data
     return replace(data, X_test=data.X_test[points.test], y_test=data.y_test[points.test])
 
 
-def _new_trainer(task: RunTask, data: RunData, X: Any, labels: np.ndarray) -> Any:
+def _trainer_for_field_labels(task: RunTask, data: RunData, X: Any) -> Any:
+    """None if it is points that are labeled, as usual."""
+    if task.parameters.field_labels is None:
+        return None
+    from nesi.field_experiment import field_label_trainer
+
+    return field_label_trainer(task, data, X)
+
+
+def _new_trainer(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> Any:
     from nesi.legacy.starts import start_R, start_W
     from nesi.training import Trainer
 
-    parameters, legacy, n_classes = task.parameters, task.parameters.legacy, data.n_classes
+    parameters, legacy = task.parameters, task.parameters.legacy
     stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
-    if parameters.field_labels is not None:
-        from nesi.field_experiment import field_label_trainer
-
-        return field_label_trainer(task, data, X, random_stream(parameters.seed, *stream))
     if has_common_first_layer(parameters, n_classes):
         stream = ("first layer", parameters.dataset, 0 if parameters.share_first_layer else task.run)
     rng = random_stream(parameters.seed, *stream)

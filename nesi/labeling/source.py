@@ -16,9 +16,10 @@ from nesi.errors import NesiError
 from nesi.experiment import all_tasks, load_dataset, run_data, run_name
 from nesi.field_labels import Answers, winning_fields
 from nesi.field_training import with_answers
+from nesi.labels import mask_labels
 from nesi.points import choose_points
 from nesi.records import RECORDS, Record, read_records
-from nesi.runs import RunData, RunTask, training_set, training_settings, with_test_set
+from nesi.runs import RunData, RunTask, training_settings
 from nesi.seeds import random_stream
 from nesi.settings import TrainingSettings
 from nesi.threads import limited_threads
@@ -46,13 +47,14 @@ class Network:
     @cached_property
     def training_points(self) -> tuple[Any, np.ndarray]:
         """X and labels (-1: unlabeled) of the run."""
-        return training_set(self.data, choose_points(self.task, self.data))
+        points = choose_points(self.task, self.data)
+        return self.data.X_train[points.training], mask_labels(self.data.y_train, points.labeled)[points.training]
 
     @cached_property
     def test_points(self) -> tuple[Any, np.ndarray]:
         """Inputs and labels of the run's test points."""
-        data = with_test_set(self.data, choose_points(self.task, self.data))
-        return data.X_test, data.y_test
+        test = choose_points(self.task, self.data).test
+        return self.data.X_test[test], self.data.y_test[test]
 
     @cached_property
     def activities(self) -> sp.csr_array:
