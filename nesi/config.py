@@ -63,6 +63,7 @@ class ExperimentParameters(Section):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**64)] = 1
 
     inference: Inference = "exact"
+    test_inference: Inference = "exact"  # of the test points
     truncated: TruncatedOptions = TruncatedOptions()
     backend: Backend = "numba"
     dtype: Literal["float32", "float64"] = "float32"
@@ -149,9 +150,7 @@ class ExperimentParameters(Section):
     def _a_committee_has_its_own_class_layer(self) -> "ExperimentParameters":
         if self.committee > 1 and (self.field_labels is not None or self.class_assignment != "implicit"):
             name = "class_assignment" if self.field_labels is None else "field_labels"
-            raise ValueError(
-                f"{name} is for a single network, but committee is {self.committee}; leave one out"
-            )
+            raise ValueError(f"{name} is for a single network, but committee is {self.committee}; leave one out")
         return self
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from tqdm import tqdm
 
 from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.quick_inference import QuickInference
 from nesi.engines.truncated import TruncationSettings
 from nesi.errors import NesiError
 from nesi.inference import infer, infer_in_chunks
@@ -39,6 +40,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
     inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
+    predict_inference : the same for predict and predict_proba; "truncated" pays off for very many points.
     truncated : how many units truncated inference looks at, e.g. {"active": 10, "neighbours": 8}.
     backend : "numba", "c" or "jax".
     dtype : "float32" or "float64".
@@ -84,6 +86,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         greedy: bool = False,
         tol: float | None = None,
         truncated: dict[str, int] | None = None,
+        predict_inference: str = "exact",
         W_init: Any = None,
         R_init: Any = None,
         committee: int = 1,
@@ -107,6 +110,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.greedy = greedy
         self.tol = tol
         self.truncated = truncated
+        self.predict_inference = predict_inference
         self.W_init = W_init
         self.R_init = R_init
         self.committee = committee
@@ -168,6 +172,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             "batch_size": self.batch_size,
             "minibatch_rule": self.minibatch_rule,
             "inference": self.inference,
+            "test_inference": self.predict_inference,
             "backend": self.backend,
             "dtype": self.dtype,
             "shuffle": self.shuffle,
@@ -193,6 +198,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(k|y), eq. (PostKE)."""
         engine, data, settings = self._prepared(X)
+        if self.predict_inference == "truncated":
+            active = _truncation_settings(self.truncated).active
+            return QuickInference(engine.kind, self.W_, self.R_, self.normalization_, active).posterior(data)[0]
         return infer(engine, data, settings)[0]
 
     def predict(self, X: Any) -> np.ndarray:

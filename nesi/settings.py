@@ -31,6 +31,7 @@ class TrainingSettings:
     batch_size: int | None = None  # None: as large as the learning rates allow
     minibatch_rule: str = "sequential"
     inference: str = "exact"
+    test_inference: str = "exact"  # of new points
     backend: str = "numba"
     dtype: str = "float32"
     shuffle: bool = True
@@ -46,6 +47,12 @@ class TrainingSettings:
         check_backend(self.backend)
         _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
         _check_choice("inference", self.inference, INFERENCES)
+        _check_choice("test_inference", self.test_inference, INFERENCES)
+        if self.test_inference == "truncated" and self.committee > 1:
+            raise NesiError(
+                f"Truncated inference of new points is for a single network, but committee is {self.committee}: "
+                "use test_inference='exact'."
+            )
         _check_choice("dtype", self.dtype, ("float32", "float64"))
         _check_number("C (the number of subclasses)", self.C, 1, whole=True)
         _check_number("committee", self.committee, 1, whole=True)

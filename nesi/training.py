@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.quick_inference import QuickInference
 from nesi.engines.second_layer import SecondLayer
 from nesi.engines.truncated import TruncatedEngine
 from nesi.errors import NesiError, TrainingFailed
@@ -241,7 +242,11 @@ class Trainer:
 
     def posterior(self, X: Any) -> np.ndarray:
         """p(k|y) of new points, T1.6 without labels."""
-        return infer(self._inference_engine(), Observations(X, self.settings.A), self.settings)[0]
+        data = Observations(X, self.settings.A)
+        if self.settings.test_inference == "truncated":
+            quick = QuickInference(self._kind, self.W, self.R, self.settings.A, self.settings.truncated.active)
+            return quick.posterior(data)[0]
+        return infer(self._inference_engine(), data, self.settings)[0]
 
     def log_likelihood(self, X: Any, labels: Any = None) -> np.ndarray:
         """Eq. (loglikelihood) of every point."""

@@ -216,3 +216,31 @@ def run_compiled(op, inputs):
         [In(variable, mutable=True) for variable in variables], outputs, mode="NUMBA", accept_inplace=True
     )
     return function(*inputs)
+
+
+@pytest.mark.parametrize("network", ["ff+", "r+"])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_truncated_prediction_agrees_with_the_full_posterior(network, layout):
+    X, y = load_digits(return_X_y=True)
+    labels = np.where(np.arange(len(y)) < 300, y, -1)[:1400]
+    model = NeSiClassifier(300, network=network, inference="truncated", max_iter=30, random_state=0)
+    model.fit(layout(X[:1400]), labels)
+    full = model.predict_proba(layout(X[1400:]))
+    quick = model.set_params(predict_inference="truncated").predict_proba(layout(X[1400:]))
+    np.testing.assert_allclose(quick.sum(axis=1), 1, rtol=1e-5)
+    assert np.mean(quick.argmax(axis=1) == full.argmax(axis=1)) > 0.95
+    np.testing.assert_array_equal(quick, model.predict_proba(layout(X[1400:])))  # nothing random
+
+
+def test_truncated_prediction_with_few_units_looks_at_all_of_them():
+    X, y = load_digits(return_X_y=True)
+    model = NeSiClassifier(40, inference="truncated", max_iter=20, random_state=0, truncated={"active": 40})
+    model.fit(X[:500], y[:500])
+    full = model.predict_proba(X[500:])
+    np.testing.assert_allclose(model.set_params(predict_inference="truncated").predict_proba(X[500:]), full, atol=1e-5)
+
+
+def test_truncated_prediction_of_a_committee_is_refused():
+    X, y = load_digits(return_X_y=True)
+    with pytest.raises(NesiError, match="for a single network, but committee is 2"):
+        NeSiClassifier(20, committee=2, predict_inference="truncated", max_iter=1).fit(X, y)

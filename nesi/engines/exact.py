@@ -71,7 +71,7 @@ class ExactEngine(Weights):
     """Weights of one network and the compiled functions that use them."""
 
     def __init__(self, kind: Kind, W: np.ndarray, R: np.ndarray, normalization: float, threshold: float) -> None:
-        self._kind = kind
+        self.kind = kind
         self._A = np.asarray(normalization, "float64")
         self._network_inputs = kind.network_inputs(threshold)
         self._capacity = 0
@@ -90,11 +90,11 @@ class ExactEngine(Weights):
 
         Which points of the training data these are (`indices`) does not matter here.
         """
-        dtype = self._kind.dtype
+        dtype = self.kind.dtype
         arrays = [*as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
         inputs = self._fit_to_backend(arrays)
-        function = _training_step(self._kind.graph, learn)
-        kind_inputs = [self._kind.members, *self._network_inputs]
+        function = _training_step(self.kind.graph, learn)
+        kind_inputs = [self.kind.members, *self._network_inputs]
         log_likelihood, self_labeled = function(self._state, *inputs, self._A, *kind_inputs)
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
 
@@ -109,24 +109,24 @@ class ExactEngine(Weights):
         """Nothing to restore."""
 
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
-        no_learning = np.zeros(len(labels), self._kind.dtype)
+        no_learning = np.zeros(len(labels), self.kind.dtype)
         inputs = self._fit_to_backend([*as_arrays(points), labels, no_learning, no_learning])
-        kind_inputs = [self._kind.members, self._network_inputs[0]]
-        function = _inference(self._kind.graph._replace(rule="sequential"))
+        kind_inputs = [self.kind.members, self._network_inputs[0]]
+        function = _inference(self.kind.graph._replace(rule="sequential"))
         outputs = function(self._state, *inputs[:-2], self._A, *kind_inputs)
         return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
 
     def _fit_to_backend(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """JAX compiles anew for every shape, so batches are filled up to one size with points that teach nothing."""
         *points, labels, epsilon_W, epsilon_R = arrays
-        if self._kind.sparse and not has_kernels(self._kind.backend):
+        if self.kind.sparse and not has_kernels(self.kind.backend):
             data, columns, row_starts = points
             points = [data, columns, np.repeat(np.arange(len(labels)), np.diff(row_starts))]
-        if self._kind.backend != "jax":
+        if self.kind.backend != "jax":
             return [*points, labels, epsilon_W, epsilon_R]
         self._capacity = max(self._capacity, len(labels))
         missing = self._capacity - len(labels)
-        if self._kind.sparse:
+        if self.kind.sparse:
             entries = 1 << int(np.ceil(np.log2(max(len(points[0]), 1))))
             points = [np.pad(part, (0, entries - len(part))) for part in points]
         else:
