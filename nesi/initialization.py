@@ -10,7 +10,32 @@ from nesi.errors import NesiError
 from nesi.observations import Observations
 
 W_STARTS = ("auto", "data", "class_means", "points")
-R_STARTS = ("uniform", "delta")
+R_STARTS = ("uniform", "delta", "points")
+_TRUST = 0.9  # in the label of the point that a unit starts from
+
+
+def initial_weights(
+    W_start: Any,
+    R_start: Any,
+    data: Observations,
+    labels: np.ndarray,
+    C: int,
+    K: int,
+    rng: np.random.Generator,
+    dtype: str,
+    overcomplete_start: str = "data",
+    committee: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """W and R as `initial_W` and `initial_R` have them, or both of them from the same points."""
+    if isinstance(R_start, str) and R_start == "points":
+        from_points = W_start == "points" or (W_start in (None, "auto") and overcomplete_start == "points")
+        if not isinstance(W_start, str | None) or not from_points:
+            raise NesiError("R_init is 'points', which needs units that start from points: use W_init='points'.")
+        origins = np.concatenate([_origins(data, C, rng) for _ in range(committee)])
+        R = np.hstack([_R_of_origins(labels[part], K, dtype) for part in np.split(origins, committee)])
+        return _blended_points(data, origins, dtype), R
+    W = initial_W(W_start, data, labels, C, K, rng, dtype, overcomplete_start, committee)
+    return W, initial_R(R_start, C, K, dtype, committee)
 
 
 def initial_W(
@@ -46,7 +71,7 @@ def initial_W(
         mean, deviation = data.moments()
         return _noisy(mean, deviation, C, rng, dtype)
     if start == "points":
-        return _blended_points(data, C, rng, dtype)
+        return _blended_points(data, _origins(data, C, rng), dtype)
     if not counts.all():
         raise NesiError(
             f"W_init is 'class_means', but class {int(np.argmin(counts))} has no labeled point: "
@@ -63,12 +88,15 @@ def initial_W(
 
 
 def initial_R(start: Any, C: int, K: int, dtype: str, committee: int = 1) -> np.ndarray:
-    """`start` is an array or one of R_STARTS: R_kc = 1/C, or R_kc = delta_kc (blocks of units if C > K)."""
+    """`start` is an array, or "uniform": R_kc = 1/C, or "delta": R_kc = delta_kc (blocks of units if C > K).
+
+    For "points" (not in the paper: units know the class of the labeled point they start from) see `initial_weights`.
+    """
     if start is not None and not isinstance(start, str):
         return _checked_array(start, (K, C * committee), "R_init", dtype, smallest=0)
     if committee > 1:
         return np.tile(initial_R(start, C, K, dtype), committee)
-    if start not in (None, *R_STARTS):
+    if start not in (None, "uniform", "delta"):
         raise NesiError(f"R_init is {start!r}, but must be an array or one of {', '.join(R_STARTS)}.")
     if start in (None, "uniform"):
         return np.full((K, C), 1 / C, dtype=dtype)
@@ -85,12 +113,24 @@ def units_of_classes(C: int, K: int) -> list[np.ndarray]:
     return np.array_split(np.arange(C), K)
 
 
-def _blended_points(data: Observations, C: int, rng: np.random.Generator, dtype: str) -> np.ndarray:
-    chosen = rng.choice(data.n_points, size=C, replace=data.n_points < C)
-    W = data.dense_rows(chosen, dtype)
+def _origins(data: Observations, C: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.choice(data.n_points, size=C, replace=data.n_points < C)
+
+
+def _blended_points(data: Observations, origins: np.ndarray, dtype: str) -> np.ndarray:
+    W = data.dense_rows(origins, dtype)
     W += data.moments()[0].astype(dtype)
     W *= 0.5
     return W
+
+
+def _R_of_origins(labels: np.ndarray, K: int, dtype: str) -> np.ndarray:
+    """p(k|c) trusts the label of the point that unit c starts from; without one it is 1/K."""
+    units = np.flatnonzero(labels >= 0)
+    R = np.full((K, len(labels)), 1 / K)
+    R[:, units] *= 1 - _TRUST
+    R[labels[units], units] += _TRUST
+    return (R / R.sum(axis=1, keepdims=True)).astype(dtype)
 
 
 def _noisy(mean: np.ndarray, deviation: np.ndarray, rows: int, rng: np.random.Generator, dtype: str) -> np.ndarray:

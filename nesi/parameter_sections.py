@@ -70,7 +70,7 @@ class WeightFile(Section):
 
 Amount = Annotated[float, Field(strict=True, gt=0, le=1e12, allow_inf_nan=False)]
 WStart = Literal["auto", "data", "class_means", "points", "single_points", "random", "even"] | WeightFile
-RStart = Literal["uniform", "delta", "random"] | WeightFile
+RStart = Literal["uniform", "delta", "points", "random"] | WeightFile
 
 
 class PerRun(Section):

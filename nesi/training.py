@@ -22,7 +22,7 @@ from nesi.engines.truncated import TruncatedEngine
 from nesi.errors import NesiError, TrainingFailed
 from nesi.field_labels import R_by_hard_max
 from nesi.inference import infer, infer_in_chunks
-from nesi.initialization import initial_R, initial_W
+from nesi.initialization import initial_weights
 from nesi.networks import get_network
 from nesi.observations import Observations, SparseRows
 from nesi.settings import TrainingSettings
@@ -64,8 +64,8 @@ class Trainer:
         self._check_stability(n_classes)
         C, K, dtype = settings.C, n_classes, settings.dtype
         overcomplete_start = "points" if settings.inference == "truncated" else "data"
-        W = initial_W(W_init, self._data, self._labels, C, K, rng, dtype, overcomplete_start, settings.committee)
-        R = initial_R(R_init, C, K, dtype, settings.committee)
+        places = (C, K, rng, dtype, overcomplete_start, settings.committee)
+        W, R = initial_weights(W_init, R_init, self._data, self._labels, *places)
         self.iteration = 0
         self._phase_ends: list[int] = []
         self._engine = self._new_engine(W, R)

@@ -301,3 +301,24 @@ def test_greedy_training_that_was_stopped_still_trains_the_second_layer():
         pass
     assert trainer.stopped_at is not None
     assert (np.abs(trainer.R - 1 / 6) > 0.01).any(), "R is still as it started"
+
+
+def test_units_that_start_from_labeled_points_know_their_class():
+    X, labels = make_data(N=60)
+    start = {"inference": "truncated", "network": "r"}
+    with_classes, without = (make_trainer(X, labels, R_init=R_init, **start) for R_init in ("points", None))
+    np.testing.assert_array_equal(with_classes.W, without.W)
+    mean = np.mean([normalised(x, 30.0) for x in X], axis=0)
+    origins = [np.argmin([np.abs(2 * w - mean - normalised(x, 30.0)).sum() for x in X]) for w in with_classes.W]
+    np.testing.assert_allclose(with_classes.R.sum(axis=1), 1, rtol=1e-6)
+    known = labels[origins]
+    assert (known >= 0).any()
+    assert (known < 0).any()
+    columns = with_classes.R / with_classes.R.sum(axis=0)
+    for unit, label in enumerate(known):
+        if label >= 0:
+            assert columns[label, unit] > 0.8
+        else:
+            assert columns[:, unit].max() < 0.6
+    with pytest.raises(NesiError, match="needs units that start from points"):
+        make_trainer(X, labels, R_init="points", W_init="data")
