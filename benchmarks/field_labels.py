@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import data_tools
-from nesi.field_choice import CHOICES
-from nesi.field_labels import without_classes
+from nesi.field_choice import CHOICES, FieldMap
+from nesi.field_labels import class_beliefs, without_classes
 from nesi.field_training import FieldLabelTrainer, OracleSurvey, with_answers
 from nesi.seeds import random_stream
 from nesi.settings import TrainingSettings
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--C", type=int, default=1000)
     parser.add_argument("--fields", type=int, nargs="+", default=[20, 50, 100])
     parser.add_argument("--choose", nargs="+", choices=CHOICES, default=list(CHOICES))
+    parser.add_argument("--spread", action="store_true", help="answers count for fields that share points, too")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=40, help="without classes, at most")
     parser.add_argument("--more-iterations", type=int, default=150, help="with the answers, of each phase")
@@ -66,6 +67,8 @@ def one_run(options: argparse.Namespace, data: data_tools.Dataset, run: int) -> 
         asked, answers = survey(R, activities)
         for fields in options.fields:
             given = {field: answers[field] for field in asked[:fields].tolist() if field in answers}
+            if options.spread:
+                given = FieldMap(activities).spread(class_beliefs(R), given)
             trainer = with_answers(goes_on, X, W, R, given, random_stream(1, "benchmark goes on", run))
             for _ in trainer:
                 pass

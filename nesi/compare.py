@@ -246,6 +246,8 @@ def _different_questions(settings: dict[str, Any], paper: PublishedCell) -> dict
         found["choice of fields"] = [options["choose"], "random"]
     if options["answers"] != "class":
         found["answers"] = [options["answers"], "class"]
+    if options.get("spread") and options["fields"] != settings.get("C"):
+        found["answers spread to similar fields"] = [True, False]
     return found
 
 

@@ -129,8 +129,8 @@ class ExperimentParameters(Section):
             raise ValueError("field_labels is for training without labels of points; use it with 'labels: [0]'")
         if self.field_labels is not None and self.R_init is not None:
             raise ValueError("R_init has no use with field_labels, as R comes from the labels; leave it out")
-        if self.field_labels is not None and (self.legacy is not None or self.per_run is not None):
-            raise ValueError("field_labels is not for legacy mode, nor for per_run; leave one of them out")
+        if self.field_labels is not None and (self.legacy or self.per_run or self.class_assignment != "implicit"):
+            raise ValueError("field_labels goes neither with legacy, per_run nor class_assignment; leave these out")
         return self
 
     @model_validator(mode="after")

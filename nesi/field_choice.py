@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from nesi.field_labels import Answers
+
 CHOICES = ("random", "informative")
 
 _GIVES_UP = 0.03  # at every step, so that walks end near where they began, and fields that share nothing stay apart
@@ -66,6 +68,18 @@ class FieldMap:
             if change < _SMALL:
                 break
         return beliefs
+
+    def spread(self, known: np.ndarray, answers: Mapping[int, np.ndarray]) -> Answers:
+        """The answers, and for every other field the classes where its walks arrive at answers (not in the paper).
+
+        Walks that give up say nothing, unless it was known before which class the field shows, and how surely.
+        """
+        arrived = self.beliefs(np.zeros_like(known), answers)
+        gave_up = 1 - arrived.sum(axis=1)
+        weights = arrived + (gave_up * best_versus_second_best(known))[:, None] * known
+        total = weights.sum(axis=1)
+        spread = {int(field): weights[field] / total[field] for field in np.flatnonzero(total > _SMALL)}
+        return spread | dict(answers)
 
     def _gains(self, uncertainty: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Walks that start where the class is open and pass a field, before they end elsewhere."""

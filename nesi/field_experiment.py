@@ -37,7 +37,7 @@ def field_label_trainer(task: RunTask, data: RunData, X: Any) -> FieldLabelTrain
     rng = random_stream(parameters.seed, "training", parameters.dataset, task.network, task.labels, task.run)
     unlabeled = np.full(X.shape[0], -1, dtype=np.int64)
     W_init = start_W(parameters, task.run, X, unlabeled, data.n_classes, rng)
-    return FieldLabelTrainer(settings, X, data.n_classes, rng, survey, W_init)
+    return FieldLabelTrainer(settings, X, data.n_classes, rng, survey, W_init, options.spread)
 
 
 def about_field_labels(options: FieldLabelOptions, trainer: FieldLabelTrainer) -> tuple[dict[str, Any], Arrays]:

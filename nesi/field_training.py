@@ -81,8 +81,10 @@ class FieldLabelTrainer:
         rng: np.random.Generator,
         ask: Ask | None,
         W_init: Any = None,
+        spread: bool = False,
     ) -> None:
-        """Without `ask` training ends when there is something to ask about."""
+        """Without `ask` training ends when there is something to ask about; `spread`: see `FieldMap.spread`."""
+        self._spread = spread
         self.settings, self._X, self._K, self._rng, self._ask = settings, X, n_classes, rng, ask
         # r without classes is what r+ is, too: nothing to label itself with.
         network = get_network(settings.network)
@@ -140,10 +142,12 @@ class FieldLabelTrainer:
 
     def _give_classes(self) -> None:
         R = self.R
-        asked, answers = self._ask(R, self._stage.activities()) if self._ask else (np.empty(0, np.int64), {})
+        activities = self._stage.activities()
+        asked, answers = self._ask(R, activities) if self._ask else (np.empty(0, np.int64), {})
         before, self._history_before = self.W, self.history
         self.asked, self.answers = np.asarray(asked, dtype=np.int64), answers
-        self._stage = with_answers(self.settings, self._X, before, R, answers, self._rng)
+        given = FieldMap(activities).spread(class_beliefs(R), answers) if self._spread and answers else answers
+        self._stage = with_answers(self.settings, self._X, before, R, given, self._rng)
 
     def activities(self) -> sp.csr_array:
         """s of all training points."""

@@ -43,6 +43,7 @@ class FieldLabelOptions(Section):
     choose: Literal["random", "informative"] = "random"  # which ones: the paper's way, or those that say most first
     by: Literal["oracle", "person"] = "oracle"  # a person answers on the page of `python -m nesi label`
     answers: Literal["class", "distribution"] = "class"  # the oracle is sure, or says how the classes are mixed
+    spread: Annotated[bool, Field(strict=True)] = False  # answers count for fields that share points, too
 
 
 class TuningOptions(Section):

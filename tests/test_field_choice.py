@@ -96,3 +96,23 @@ def test_the_most_used_field_of_each_group_is_asked_first():
     assert sorted(field // 5 for field in asked) == [0, 1, 2]
     beliefs = field_map.beliefs(known, answers)
     np.testing.assert_array_equal(np.argmax(beliefs, axis=1), np.repeat(np.arange(3), 5))
+
+
+def test_answers_spread_to_where_the_walks_arrive():
+    """The probabilities of arriving at each answer, without those of giving up; known classes count as far as sure."""
+    activities = ring()
+    answers = {0: np.array([1.0, 0.0]), 3: np.array([0.2, 0.8])}
+    free = np.array([1, 2, 4, 5, 6, 7])
+    P = steps(activities.toarray())
+    arrive = np.linalg.solve(np.eye(6) - P[np.ix_(free, free)], P[np.ix_(free, [0, 3])]) @ np.array(
+        list(answers.values())
+    )
+    spread = FieldMap(activities).spread(np.full((8, 2), 0.5), answers)
+    np.testing.assert_allclose([spread[c] for c in free], arrive / arrive.sum(axis=1, keepdims=True), atol=0.01)
+    assert spread[0] is answers[0]
+    sure = np.tile([0.0, 1.0], (8, 1))
+    known = FieldMap(activities).spread(sure, answers)
+    expected = arrive + (1 - arrive.sum(axis=1, keepdims=True)) * sure[free]
+    np.testing.assert_allclose([known[c] for c in free], expected, atol=0.01)
+    alone = FieldMap(sp.csr_array(np.eye(3))).spread(np.full((3, 2), 0.5), {0: np.array([1.0, 0.0])})
+    assert set(alone) == {0}

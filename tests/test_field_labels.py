@@ -175,6 +175,25 @@ def test_a_few_labeled_fields_teach_the_others(network, greedy):
     assert np.mean(np.argmax(trainer.posterior(X), axis=1) == classes) > 0.95
 
 
+@pytest.mark.parametrize("spread", [False, True])
+def test_spread_answers_give_classes_to_fields_that_nobody_was_asked_about(spread):
+    X, classes = make_data(300)
+    survey = OracleSurvey(classes, 6, "informative", False, np.random.default_rng(2))
+    some = settings("ff", C=30, iterations=20, batch_size=10)
+    trainer = FieldLabelTrainer(some, X, K, np.random.default_rng(1), survey, spread=spread)
+    for _ in trainer:
+        pass
+    assert (len(trainer.asked), set(trainer.answers)) == (6, set(trainer.asked.tolist()))
+    truth = oracle_answers(trainer.activities(), classes, K)
+    others = [c for c in truth if c not in trainer.answers]
+    beliefs = class_beliefs(trainer.R)[others]
+    right = np.mean(np.argmax(beliefs, axis=1) == [np.argmax(truth[c]) for c in others])
+    if spread:
+        assert right > 0.9
+    else:
+        np.testing.assert_allclose(beliefs, beliefs[:1] * np.ones((len(others), 1)))
+
+
 def test_more_questions_than_labels_are_never_used():
     """Whatever the oracle says about other fields stays unknown."""
     X, classes = make_data()

@@ -168,7 +168,7 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
             assert page.inner_text("#before") == "no classes"
             after = float(page.inner_text("#after").split()[0])
             assert after < 25
-            page.wait_for_function("document.getElementById('result-picture').naturalWidth > 100")
+            page.wait_for_function("() => document.getElementById('result-picture').naturalWidth > 100")
             # the result is still there after a reload, and labeling can go on
             page.reload()
             page.wait_for_selector("#result:not([hidden])")

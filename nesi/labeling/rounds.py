@@ -26,8 +26,10 @@ RESULT, WEIGHTS, PICTURE = "result.json", "weights.npz", "fields.png"
 class TrainingRound:
     """From the answers to the new test error; the files are written when all of it is known."""
 
-    def __init__(self, network: Network, directory: Path, answers: Answers, digest: str) -> None:
-        self._network, self._directory, self._answers, self._digest = network, directory, answers, digest
+    def __init__(self, network: Network, directory: Path, answers: Answers, given: Answers, digest: str) -> None:
+        """`answers` are the person's; `given` says what follows from them for all fields."""
+        self._network, self._directory, self._digest = network, directory, digest
+        self._answers, self._given = answers, given
         self._stop = threading.Event()
         self._progress: dict[str, Any] = {"status": "running", "iteration": 0, "iterations": 0, "self_labeled": 0.0}
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
@@ -62,9 +64,9 @@ class TrainingRound:
             self._progress = {"status": "failed", "sentence": f"Training failed: {type(error).__name__}: {error}"}
 
     def _train(self) -> dict[str, Any]:
-        trainer = self._network.trainer(self._answers)
+        trainer = self._network.trainer(self._given)
         at_once = self._test_error(trainer)
-        remaining = trainer.settings.iterations
+        remaining = trainer.total_iterations
         for info in trainer:
             self._progress = {
                 "status": "running",

@@ -72,7 +72,9 @@ class LabelingSession:
             self._check_idle()
             if not self._log.answers:
                 raise NesiError("No field has a label yet: label at least one before training goes on.")
-            self._round = TrainingRound(self._network, self.directory, self._log.answers, self._log.digest)
+            answers = self._log.answers
+            given = self._map.spread(self._known, answers)
+            self._round = TrainingRound(self._network, self.directory, answers, given, self._log.digest)
             self._round.start()
 
     def stop_training(self) -> None:
