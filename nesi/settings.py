@@ -41,6 +41,8 @@ class TrainingSettings:
     tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
     truncated: TruncationSettings = field(default_factory=TruncationSettings)
     committee: int = 1  # separated softmax groups of C units each, which feed one top layer (the paper's outlook)
+    class_prior: Any = None  # p(k), one number per class; None: all classes are equally likely
+    label_noise: Any = None  # the share of wrong labels, or p(label | class) as a matrix; None: labels are right
 
     def __post_init__(self) -> None:
         get_network(self.network)

@@ -10,7 +10,8 @@ from sklearn.datasets import load_digits
 
 from nesi import NeSiClassifier, NesiError
 from nesi.engines import truncated_search, truncated_update
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine
+from nesi.engines.kinds import Kind
 from nesi.engines.truncated import TruncatedEngine, TruncationSettings
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
