@@ -22,7 +22,8 @@ import nesi  # noqa: F401  # isort: skip  (before NumPy, as it tells thread pool
 import numpy as np
 import scipy.sparse as sp
 
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine
+from nesi.engines.kinds import Kind
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
 

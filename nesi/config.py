@@ -29,6 +29,7 @@ from nesi.parameter_sections import (
     Rate,
     RStart,
     Section,
+    Share,
     Size,
     TruncatedOptions,
     TuningOptions,
@@ -50,6 +51,8 @@ class ExperimentParameters(Section):
 
     C: Size
     committee: Size = 1  # separated softmax groups of C units each
+    class_prior: list[Share] | None = None  # p(k), one number per class; all equal by default
+    label_noise: Share | list[list[Share]] | None = None  # share of wrong labels, or p(label | class), a row per class
     A: Amount
     epsilon_W: Rate
     epsilon_R: Rate

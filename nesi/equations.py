@@ -30,11 +30,14 @@ def bottom_up_input(data: Expression) -> Expression:
     return pt.as_tensor_variable(data)
 
 
-def label_input(labels: Expression, K: Expression, dtype: str) -> Expression:
-    """T1.2: u_k = delta_kl for labeled data, 1/K for unlabeled data (label -1)."""
+def label_input(labels: Expression, K: Expression, dtype: str, prior: Expression = 1) -> Expression:
+    """T1.2: u_k = delta_kl for labeled data, p(k) = 1/K for unlabeled data (label -1).
+
+    `prior` is K p(k), for classes that are not equally likely.
+    """
     one_hot = pt.eq(labels[:, None], pt.arange(K)[None, :]).astype(dtype)
     count = pt.as_tensor_variable(K).astype(dtype)  # numba divides 1 by a whole number in float32
-    return pt.where(is_labeled(labels)[:, None], one_hot, 1 / count)
+    return pt.where(is_labeled(labels)[:, None], one_hot, prior / count)
 
 
 def is_labeled(labels: Expression) -> Expression:
@@ -74,24 +77,28 @@ def first_hidden(I: Expression) -> Expression:  # noqa: E741  (the paper's lette
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
-def class_given_unit(R: Expression) -> Expression:
-    """p(k|c) = R_kc / sum_k' R_k'c (eq. PostK, unlabeled); a unit without any weight belongs to no class."""
-    total = R.sum(axis=0, keepdims=True)
+def class_given_unit(R: Expression, prior: Expression | None = None) -> Expression:
+    """p(k|c) = R_kc / sum_k' R_k'c (eq. PostK, unlabeled); a unit without any weight belongs to no class.
+
+    With `prior`, K p(k), "the weights R_kc would be weighted by the priors p(k)" (below eq. PostK).
+    """
+    joint = R if prior is None else R * prior[:, None]
+    total = joint.sum(axis=0, keepdims=True)
     used = pt.gt(total, 0)
-    return pt.where(used, R / pt.where(used, total, 1), 0).astype(R.dtype)
+    return pt.where(used, joint / pt.where(used, total, 1), 0).astype(R.dtype)
 
 
-def inferred_class(s: Expression, R: Expression, G: Expression = 1) -> Expression:
+def inferred_class(s: Expression, R: Expression, G: Expression = 1, prior: Expression | None = None) -> Expression:
     """T1.6 for unlabeled data, and eq. (PostKE) for classification: sum_c p(k|c) s_c.
 
     In a committee of G members the activities add up to G, and t is the mean of the members' posteriors.
     """
-    return s @ class_given_unit(R).T / pt.as_tensor_variable(G).astype(s.dtype)
+    return s @ class_given_unit(R, prior).T / pt.as_tensor_variable(G).astype(s.dtype)
 
 
-def second_hidden(s: Expression, R: Expression, u: Expression, labels: Expression, G: Expression = 1) -> Expression:
+def second_hidden(s: Expression, R: Expression, u: Expression, labels: Expression) -> Expression:
     """T1.6: t_k = u_k for labeled data, sum_c p(k|c) s_c for unlabeled data."""
-    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R, G))
+    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R))
 
 
 # ---- self-labeling (Section 3.3) -----------------------------------------------------------------------
@@ -118,7 +125,8 @@ def teaching_signal(u: Expression, labels: Expression, self_labels: Expression |
 
 def _one_hot_maximum(t: Expression) -> Expression:
     """True at the first largest entry of each row."""
-    return pt.eq(pt.argmax(t, axis=1)[:, None], pt.arange(t.shape[1])[None, :])
+    largest = pt.eq(t, t.max(axis=1, keepdims=True))
+    return largest & pt.eq(pt.cumsum(largest.astype("int64"), axis=1), 1)
 
 
 # ---- learning ------------------------------------------------------------------------------------------
@@ -168,13 +176,15 @@ def log_gamma_term(y: Expression) -> Expression:
     return pt.gammaln(y + 1).sum(axis=1)
 
 
-def log_joint(drive: Expression, W_sum: Expression, u: Expression, labels: Expression, R: Expression) -> Expression:
+def log_joint(
+    drive: Expression, W_sum: Expression, u: Expression, log_evidence: Expression, R: Expression
+) -> Expression:
     """log p(y, l, c) without the Gamma term: sum_d (y_d log W_cd - W_cd) + log sum_{k in l} R_kc / K.
 
-    u R is already the mean over k for unlabeled data; for labeled data p(k) = 1/K is still to be multiplied.
+    u R is already the mean over k for unlabeled data; for labeled data p(k) = 1/K is still to be multiplied: the
+    `log_evidence` is log p(l) of every point, 0 without a label.
     """
-    log_prior = top_down_drive(u, R) - pt.where(is_labeled(labels), pt.log(R.shape[0]), 0)[:, None]
-    return drive - W_sum[None, :] + log_prior
+    return drive - W_sum[None, :] + top_down_drive(u, R) + log_evidence[:, None]
 
 
 def log_likelihood(log_joint: Expression, log_gamma: Expression) -> Expression:

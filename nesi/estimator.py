@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine
+from nesi.engines.kinds import Kind
 from nesi.engines.quick_inference import QuickInference
-from nesi.engines.truncated import TruncationSettings
-from nesi.errors import NesiError
+from nesi.estimator_inputs import (
+    UNLABELED,
+    class_indices,
+    generator,
+    points_and_labels,
+    soft_labels,
+    split_labels,
+    truncation_settings,
+    weighted,
+)
 from nesi.inference import infer, infer_in_chunks
+from nesi.label_model import label_model, soft_label_model
 from nesi.networks import get_network
 from nesi.observations import Observations, suggested_normalization
 from nesi.settings import TrainingSettings
 from nesi.training import Trainer
-
-UNLABELED = -1
 
 
 class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -49,12 +55,16 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     greedy : train feedforward networks layer by layer.
     tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
     W_init, R_init : arrays, or "auto", "data", "class_means" for W, and "uniform", "delta" for R.
+    class_prior : p(k) of every class, in the order of classes_; by default all classes are equally likely.
+    label_noise : the share of labels that are wrong, or a matrix with p(label | class), one row per class; by default
+        labels are right.
     committee : separated softmax groups of n_subclasses units each, which learn from different random starts and whose
         mean is the answer (the paper's outlook); they cost as much time and memory as that many networks.
     random_state : int, numpy Generator or RandomState, or None.
     verbose : 1 shows progress.
 
-    Unlabeled points have the label -1, or None among labels that are not numbers.
+    Unlabeled points have the label -1, or None among labels that are not numbers. Labels may also be distributions over
+    classes, one row per point; then the classes are 0, 1, ..., and a row of zeros is an unlabeled point.
 
     Attributes
     ----------
@@ -64,7 +74,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     n_iter_ : passes over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
     log_likelihood_ : mean log-likelihood per point in every pass.
     self_labeled_ : share of points that the network labeled itself in every pass.
-    normalization_, n_subclasses_ : A and C as used.
+    normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
     """
 
     def __init__(
@@ -90,6 +100,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         W_init: Any = None,
         R_init: Any = None,
         committee: int = 1,
+        class_prior: Any = None,
+        label_noise: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -114,45 +126,59 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.W_init = W_init
         self.R_init = R_init
         self.committee = committee
+        self.class_prior = class_prior
+        self.label_noise = label_noise
         self.random_state = random_state
         self.verbose = verbose
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> NeSiClassifier:
-        """Learn from points X >= 0 (dense or sparse) and their labels; y=None means no labels at all."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeSiClassifier:
+        """Learn from points X >= 0 (dense or sparse) and their labels; y=None means no labels at all.
+
+        A point with a weight of w counts as if it were there w times; with a weight of 0 as if it were not there.
+        """
         X = self._validated(X, reset=True)
-        names, labeled = _split_labels(y, X.shape[0])
-        self.classes_ = np.unique(names[labeled]) if labeled.any() else np.array([UNLABELED])
-        labels = _class_indices(names, labeled, self.classes_)
-        trainer = Trainer(
-            self._settings(X), X, labels, len(self.classes_), _generator(self.random_state), self.W_init, self.R_init
-        )
-        self._random, self.seen_ = _generator(self.random_state), (len(labels), int(labeled.sum()))
+        labels, labeled = self._read_labels(y, X.shape[0])
+        X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
+        settings, K, rng = self._settings(X), len(self.classes_), generator(self.random_state)
+        trainer = Trainer(settings, X, labels, K, rng, self.W_init, self.R_init, sample_weight=weights)
+        self._random, self.seen_ = generator(self.random_state), points_and_labels(labeled, weights)
         for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=f"{self.network}-NeSi"):
             pass
         return self._keep(trainer)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> NeSiClassifier:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> NeSiClassifier:
         """Learn online from a part of the data, one pass; the first call needs `classes` or all of them in y.
 
         The learning rates belong to all points and labels seen so far, so that they fall as the stream goes on.
         """
         first = not hasattr(self, "W_")
         X = self._validated(X, reset=first)
-        names, labeled = _split_labels(y, X.shape[0])
+        labels, labeled = self._read_labels(y, X.shape[0], classes if first else self.classes_)
+        X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
         if first:
-            known = classes if classes is not None else names[labeled]
-            self.classes_ = np.unique(np.asarray(known)) if len(known) else np.array([UNLABELED])
-            self._random = _generator(self.random_state)
+            self._random = generator(self.random_state)
             self.seen_ = (0, 0)
-        labels = _class_indices(names, labeled, self.classes_)
-        self.seen_ = (self.seen_[0] + len(labels), self.seen_[1] + int(labeled.sum()))
+        points, known = points_and_labels(labeled, weights)
+        self.seen_ = (self.seen_[0] + points, self.seen_[1] + known)
         W, R = (self.W_init, self.R_init) if first else (self.W_, self.R_)
         settings = self._settings(X, iterations=1, greedy=False, stopping=False, tolerance=None)
-        trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_)
+        trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_, weights)
         trainer.run_iteration()
         return self._keep(trainer)
+
+    def _read_labels(self, y: Any, n_points: int, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of classes, or the given distributions over them, and which points are labeled; sets `classes_`."""
+        given = None if y is None else np.asarray(y)
+        if given is not None and given.ndim == 2 and given.shape[1] > 1:
+            soft = soft_labels(given, n_points)
+            self.classes_ = np.arange(soft.shape[1]) if classes is None else np.unique(np.asarray(classes))
+            return soft, soft_label_model(soft)[0] >= 0
+        names, labeled = split_labels(y, n_points)
+        known = names[labeled] if classes is None else np.asarray(classes)
+        self.classes_ = np.unique(known) if len(known) else np.array([UNLABELED])
+        return class_indices(names, labeled, self.classes_), labeled
 
     def _settings(self, X: Any, **changes: Any) -> TrainingSettings:
         if not hasattr(self, "W_") or "iterations" not in changes:
@@ -179,13 +205,16 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             "stopping": self.stopping,
             "greedy": self.greedy,
             "tolerance": self.tol,
-            "truncated": _truncation_settings(self.truncated),
+            "truncated": truncation_settings(self.truncated),
             "committee": self.committee,
+            "class_prior": self.class_prior,
+            "label_noise": self.label_noise,
         }
         return TrainingSettings(**(settings | changes))
 
     def _keep(self, trainer: Trainer) -> NeSiClassifier:
         self.W_, self.R_ = trainer.W, trainer.R
+        self.class_prior_ = label_model(len(self.R_), self.class_prior).prior
         self.n_iter_ = trainer.iteration if trainer.stopped_at is None else trainer.stopped_at
         self.stopped_ = trainer.stopped_at is not None
         self.converged_ = trainer.converged_at is not None
@@ -199,7 +228,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """p(k|y), eq. (PostKE)."""
         engine, data, settings = self._prepared(X)
         if self.predict_inference == "truncated":
-            active = _truncation_settings(self.truncated).active
+            active = truncation_settings(self.truncated).active
             return QuickInference(engine.kind, self.W_, self.R_, self.normalization_, active).posterior(data)[0]
         return infer(engine, data, settings)[0]
 
@@ -219,13 +248,14 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return infer(engine, data, settings)[1]
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw points and classes from the generative model: k uniform, c from R_k, y from Poisson(W_c).
+        """Draw points and classes from the generative model: k from p(k), c from R_k, y from Poisson(W_c).
 
         In a committee each point comes from a randomly chosen member: all of R_k together is that.
         """
         check_is_fitted(self, "W_")
-        rng = _generator(self.random_state if random_state is None else random_state)
-        k = rng.integers(len(self.R_), size=n_samples)
+        rng = generator(self.random_state if random_state is None else random_state)
+        K, prior = len(self.R_), self.class_prior_
+        k = rng.integers(K, size=n_samples) if self.class_prior is None else rng.choice(K, size=n_samples, p=prior)
         cumulative = np.cumsum(self.R_, axis=1, dtype=np.float64)
         thresholds = rng.random(n_samples) * cumulative[k, -1]
         c = (cumulative[k] < thresholds[:, None]).sum(axis=1)
@@ -236,7 +266,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X, reset=False)
         data = Observations(X, self.normalization_)
         network, G = get_network(self.network), len(self.W_) // self.n_subclasses_
-        kind = Kind(network, self.minibatch_rule, self.dtype, self.backend, data.sparse, G)
+        prior = label_model(len(self.R_), self.class_prior_)
+        kind = Kind(network, self.minibatch_rule, self.dtype, self.backend, data.sparse, G, prior)
         # Inference on new points is exact, however the weights were learned.
         C, A = self.n_subclasses_, self.normalization_
         settings = TrainingSettings(network=self.network, C=C, A=A, dtype=self.dtype, committee=G)
@@ -268,50 +299,3 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         # T1.3 keeps the direction of a point and discards its length, and with it classes that differ in nothing else.
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def _truncation_settings(given: dict[str, int] | None) -> TruncationSettings:
-    known = [field.name for field in fields(TruncationSettings)]
-    if unknown := set(given or {}) - set(known):
-        raise NesiError(f"truncated has the key {min(unknown)!r}, but knows only {', '.join(known)}.")
-    return TruncationSettings(**(given or {}))
-
-
-def _split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Class names and where there is one."""
-    if y is None:
-        return np.full(n_points, UNLABELED), np.zeros(n_points, dtype=bool)
-    names = column_or_1d(y, warn=True)
-    if names.shape != (n_points,):
-        raise NesiError(f"y has the shape {names.shape}, but must hold one label for each of the {n_points} points.")
-    if names.dtype == object:
-        labeled = np.array([name is not None and not _is_minus_one(name) for name in names], dtype=bool)
-    else:
-        labeled = ~np.array([_is_minus_one(name) for name in names.tolist()], dtype=bool)
-    if labeled.any():
-        known = names[labeled]
-        check_classification_targets(np.array(known.tolist()) if known.dtype == object else known)
-    return names, labeled
-
-
-def _is_minus_one(name: Any) -> bool:
-    return isinstance(name, (int, float, np.number)) and name == UNLABELED
-
-
-def _class_indices(names: np.ndarray, labeled: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    labels = np.full(len(names), UNLABELED, dtype=np.int64)
-    known = names[labeled]
-    unknown = ~np.isin(known, classes)
-    if unknown.any():
-        shown = ", ".join(map(str, classes[:10]))
-        raise NesiError(f"A label is {known[unknown][0]!r}, but the known classes are {shown}.")
-    labels[labeled] = np.searchsorted(classes, known)
-    return labels
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        random_state = int(random_state.randint(2**31))
-    return np.random.default_rng(np.random.SeedSequence(random_state))

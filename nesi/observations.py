@@ -123,3 +123,12 @@ def _as_matrix(X: Any) -> Any:
 def suggested_normalization(n_features: int) -> float:
     """15 % above the number of inputs, as the paper found for images, but enough counts to tell few inputs apart."""
     return n_features + max(0.15 * n_features, 100.0)
+
+
+def checked_weights(given: Any, n_points: int) -> np.ndarray:
+    weights = np.asarray(given, dtype=np.float64)
+    if weights.shape != (n_points,):
+        raise NesiError(f"The sample weights have the shape {weights.shape}, but there are {n_points} points.")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise NesiError("The sample weights must be finite and at least 0, and not all of them 0.")
+    return weights

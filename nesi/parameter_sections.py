@@ -12,6 +12,7 @@ Backend = Literal["numba", "c", "jax"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 Size = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 Rate = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Labels = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)] | Literal["all"]  # 0 only with field_labels
 Option = (
     Annotated[bool, Field(strict=True)]

@@ -77,14 +77,18 @@ def _weights(directory: Path, name: str) -> Path:
 
 
 def _test_error(parameters: Any, network: str, W: np.ndarray, R: np.ndarray, data: Any) -> float:
-    from nesi.engines.exact import ExactEngine, Kind
+    from nesi.engines.exact import ExactEngine
+    from nesi.engines.kinds import Kind
     from nesi.inference import infer
+    from nesi.label_model import label_model
     from nesi.networks import get_network
     from nesi.observations import Observations
     from nesi.runs import training_settings
 
     settings = training_settings(parameters.model_copy(update={"C": len(W)}), network)
     points = Observations(data.X_test, settings.A)
-    kind = Kind(get_network(network), settings.minibatch_rule, settings.dtype, settings.backend, points.sparse)
+    rule, dtype, backend = settings.minibatch_rule, settings.dtype, settings.backend
+    prior = label_model(len(R), settings.class_prior)
+    kind = Kind(get_network(network), rule, dtype, backend, points.sparse, label_model=prior)
     t, _ = infer(ExactEngine(kind, W, R, settings.A, settings.threshold), points, settings)
     return 100.0 * float(np.mean(t.argmax(axis=1) != data.y_test))

@@ -27,7 +27,10 @@ SETTINGS = (
     "share_first_layer",
 )
 # These appear among the settings of a record only if they are not left at their defaults.
-RARE_SETTINGS = ("test_size", "iterations_R", "stopping_width", "class_assignment", "committee", "test_inference")
+RARE_SETTINGS = (
+    *("test_size", "iterations_R", "stopping_width", "class_assignment", "committee", "test_inference"),
+    *("class_prior", "label_noise"),
+)
 
 
 class RunInterrupted(Exception):
@@ -195,11 +198,7 @@ def training_settings(parameters: ExperimentParameters, network: str) -> Any:
     from nesi.training import TrainingSettings
 
     not_for_it = ("W_init", "R_init", "train_size", "share_first_layer")
-    for_it = [
-        key
-        for key in (*SETTINGS, "iterations_R", "stopping_width", "committee", "test_inference")
-        if key not in not_for_it
-    ]
+    for_it = [key for key in (*SETTINGS, *RARE_SETTINGS) if key not in (*not_for_it, "test_size", "class_assignment")]
     chosen = {key: getattr(parameters, key) for key in for_it}
     search = TruncationSettings(**parameters.truncated.model_dump())
     return TrainingSettings(network=network, truncated=search, **chosen)

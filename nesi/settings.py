@@ -41,6 +41,8 @@ class TrainingSettings:
     tolerance: float | None = None  # stop when the log-likelihood rises by less than this per point and iteration
     truncated: TruncationSettings = field(default_factory=TruncationSettings)
     committee: int = 1  # separated softmax groups of C units each, which feed one top layer (the paper's outlook)
+    class_prior: Any = None  # p(k), one number per class; None: all classes are equally likely
+    label_noise: Any = None  # the share of wrong labels, or p(label | class) as a matrix; None: labels are right
 
     def __post_init__(self) -> None:
         get_network(self.network)
@@ -48,10 +50,11 @@ class TrainingSettings:
         _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
         _check_choice("inference", self.inference, INFERENCES)
         _check_choice("test_inference", self.test_inference, INFERENCES)
-        if self.test_inference == "truncated" and self.committee > 1:
+        if self.test_inference == "truncated" and (self.committee > 1 or self.class_prior is not None):
+            given = f"committee is {self.committee}" if self.committee > 1 else "there is a class_prior"
             raise NesiError(
-                f"Truncated inference of new points is for a single network, but committee is {self.committee}: "
-                "use test_inference='exact'."
+                "Truncated inference of new points is for a single network with equal classes, "
+                f"but {given}: use exact inference."
             )
         _check_choice("dtype", self.dtype, ("float32", "float64"))
         _check_number("C (the number of subclasses)", self.C, 1, whole=True)

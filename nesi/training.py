@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine
+from nesi.engines.kinds import Kind
 from nesi.engines.quick_inference import QuickInference
 from nesi.engines.second_layer import SecondLayer
 from nesi.engines.truncated import TruncatedEngine
@@ -23,8 +24,9 @@ from nesi.errors import NesiError, TrainingFailed
 from nesi.field_labels import R_by_hard_max
 from nesi.inference import infer, infer_in_chunks
 from nesi.initialization import initial_weights
+from nesi.label_model import checked_labels, label_model, read_labels
 from nesi.networks import get_network
-from nesi.observations import Observations, SparseRows
+from nesi.observations import Observations, SparseRows, checked_weights
 from nesi.settings import TrainingSettings
 from nesi.stopping import LikelihoodDrop, has_converged
 
@@ -52,12 +54,19 @@ class Trainer:
         rng: np.random.Generator,
         W_init: Any = None,
         R_init: Any = None,
-        seen: tuple[int, int] | None = None,
+        seen: tuple[float, float] | None = None,
+        sample_weight: np.ndarray | None = None,
     ) -> None:
-        """`seen`: the numbers of points and labels that N and L stand for, if X is only a part of the data."""
+        """Labels are class numbers, or distributions over classes, one row per point (`nesi.label_model`).
+
+        `seen`: the numbers of points and labels that N and L stand for, if X is only a part of the data.
+        `sample_weight`: how often each point is to count, on average once.
+        """
         self.settings, self._rng = settings, rng
         self._data = Observations(X, settings.A)
-        self._labels = _checked_labels(labels, self._data.n_points, n_classes)
+        self._weights = None if sample_weight is None else checked_weights(sample_weight, self._data.n_points)
+        self._label_model = label_model(n_classes, settings.class_prior, settings.label_noise)
+        self._labels, classes, self._labels_mean = read_labels(labels, self._data.n_points, self._label_model)
         self._network = get_network(settings.network)
         self._epsilon_W, self._epsilon_R = self._learning_rates(n_classes, seen)
         self.batch_size = settings.batch_size or self._largest_sensible_batch()
@@ -65,7 +74,7 @@ class Trainer:
         C, K, dtype = settings.C, n_classes, settings.dtype
         overcomplete_start = "points" if settings.inference == "truncated" else "data"
         places = (C, K, rng, dtype, overcomplete_start, settings.committee)
-        W, R = initial_weights(W_init, R_init, self._data, self._labels, *places)
+        W, R = initial_weights(W_init, R_init, self._data, classes, *places)
         self.iteration = 0
         self._phase_ends: list[int] = []
         self._engine = self._new_engine(W, R)
@@ -80,7 +89,7 @@ class Trainer:
         """While the layers of a recurrent network learn one by one, the first does not listen to the second."""
         network = self._network if self.phase == "both" else replace(self._network, recurrent=False)
         rule, dtype, backend = self.settings.minibatch_rule, self.settings.dtype, self.settings.backend
-        return Kind(network, rule, dtype, backend, self._data.sparse, self.settings.committee)
+        return Kind(network, rule, dtype, backend, self._data.sparse, self.settings.committee, self._labels_mean)
 
     def _new_engine(self, W: np.ndarray, R: np.ndarray) -> ExactEngine | TruncatedEngine:
         A, threshold = self.settings.A, self.settings.threshold
@@ -151,12 +160,20 @@ class Trainer:
     def _learn(self, batches: list[np.ndarray], learn: str) -> tuple[float, int]:
         log_likelihood, self_labeled = 0.0, 0
         for batch in batches:
-            rates_W, rates_R = np.full(len(batch), self._epsilon_W), np.full(len(batch), self._epsilon_R)
+            rates_W, rates_R = self._rates(self._epsilon_W, batch), self._rates(self._epsilon_R, batch)
             points = self._data.take(batch, self.settings.dtype)
             step = self._engine.step(points, self._labels[batch], rates_W, rates_R, learn, batch)
-            log_likelihood += float((step.log_likelihood - self._data.log_gamma[batch]).sum())
+            each = step.log_likelihood - self._data.log_gamma[batch]
+            log_likelihood += float(each.sum() if self._weights is None else each @ self._weights[batch])
             self_labeled += step.self_labeled
-        return log_likelihood / self._data.n_points, self_labeled
+        return log_likelihood / (self._data.n_points if self._weights is None else self._weights.sum()), self_labeled
+
+    def _rates(self, epsilon: float, batch: np.ndarray) -> np.ndarray:
+        """A point of weight w is learned from as if it were there w times, one after the other or all at once."""
+        if self._weights is None:
+            return np.full(len(batch), epsilon)
+        weights = self._weights[batch]
+        return epsilon * weights if self.settings.minibatch_rule == "summed" else 1 - (1 - epsilon) ** weights
 
     def _learn_second_layer(self, batches: list[np.ndarray]) -> tuple[float, int]:
         """The first layer is done: its likelihood with a uniform prior over units does not change any more."""
@@ -167,7 +184,7 @@ class Trainer:
         for batch in batches:
             rows = self._cached[(batch[:, None] * self.settings.committee + np.arange(self.settings.committee)).ravel()]
             activities = SparseRows(rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
-            rates = np.full(len(batch), self._epsilon_R)
+            rates = self._rates(self._epsilon_R, batch)
             self_labeled += self._second_layer.step(activities, self._labels[batch], rates)
         return self.history["log_likelihood"][-1] if self.history["log_likelihood"] else np.nan, self_labeled
 
@@ -251,19 +268,22 @@ class Trainer:
     def log_likelihood(self, X: Any, labels: Any = None) -> np.ndarray:
         """Eq. (loglikelihood) of every point."""
         data = Observations(X, self.settings.A)
-        known = None if labels is None else _checked_labels(labels, data.n_points, len(self.R))
+        known = None if labels is None else checked_labels(labels, data.n_points, len(self.R))
         return infer(self._inference_engine(), data, self.settings, known)[1]
 
     def _inference_engine(self) -> ExactEngine:
-        if isinstance(self._engine, ExactEngine) and self._second_layer is None:
+        hard_labels = self._labels_mean is self._label_model
+        if isinstance(self._engine, ExactEngine) and self._second_layer is None and hard_labels:
             return self._engine
-        return ExactEngine(self._kind, self.W, self.R, self.settings.A, self.settings.threshold)
+        kind = self._kind._replace(label_model=self._label_model)
+        return ExactEngine(kind, self.W, self.R, self.settings.A, self.settings.threshold)
 
     # ---- learning rates and mini-batches ---------------------------------------------------------------------------
 
-    def _learning_rates(self, K: int, seen: tuple[int, int] | None) -> tuple[float, float]:
+    def _learning_rates(self, K: int, seen: tuple[float, float] | None) -> tuple[float, float]:
         """Factors of the paper times the mean activity of a unit: C/N, and K/L or K/N with self-labeling."""
-        N, L = seen or (self._data.n_points, int((self._labels >= 0).sum()))
+        weights = np.ones(self._data.n_points) if self._weights is None else self._weights
+        N, L = seen or (weights.sum(), weights[self._labels >= 0].sum())
         taught = N if self._network.self_labeling else max(L, 1)
         return min(self.settings.epsilon_W * self.settings.C / N, 1), min(self.settings.epsilon_R * K / taught, 1)
 
@@ -275,6 +295,8 @@ class Trainer:
         # The exact engine keeps C activities per point; the truncated one wants every row of W to change at most once
         # or twice per batch, as going through W costs more than the few candidates of a point.
         most = 1000 if self.settings.inference == "exact" else max(1000, self.settings.C // 2)
+        if len(self._labels_mean.meanings) > 1000:  # every label of a batch is a row of a table as long as W
+            most = 1000
         return int(np.clip(0.05 * self._data.n_points / fastest, 1, most))
 
     def _check_stability(self, K: int) -> None:
@@ -283,10 +305,14 @@ class Trainer:
             return
         size = min(self.batch_size, self._data.n_points)
         labeled = self._labels[self._labels >= 0]
-        per_class = size if self._network.self_labeling else int(np.bincount(labeled, minlength=K).max(initial=0))
+        per_class = size
+        if not self._network.self_labeling:
+            counts = np.bincount(labeled, minlength=K) if self._labels_mean.certain else np.array([len(labeled)])
+            per_class = int(counts.max(initial=0))
+        heaviest = 1.0 if self._weights is None else self._weights.max(initial=0)
         for name, rate, most in (
-            ("epsilon_W", self._epsilon_W, size),
-            ("epsilon_R", self._epsilon_R, min(size, per_class)),
+            ("epsilon_W", self._epsilon_W * heaviest, size),
+            ("epsilon_R", self._epsilon_R * heaviest, min(size, per_class)),
         ):
             if rate * most > 1 + 1e-9:
                 factor = getattr(self.settings, name)
@@ -353,18 +379,6 @@ def _rounded_down(value: float) -> str:
 
 def _part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-
-
-def _checked_labels(labels: Any, n_points: int, n_classes: int) -> np.ndarray:
-    array = np.asarray(labels)
-    if array.shape != (n_points,):
-        raise NesiError(f"The labels have the shape {array.shape}, but there are {n_points} points.")
-    if not np.issubdtype(array.dtype, np.integer):
-        raise NesiError(f"The labels have the type {array.dtype}, but must be whole numbers, with -1 for unlabeled.")
-    if n_points and (array.min() < -1 or array.max() >= n_classes):
-        wrong = array[(array < -1) | (array >= n_classes)][0]
-        raise NesiError(f"A label is {wrong}, but must be a class from 0 to {n_classes - 1}, or -1 for unlabeled.")
-    return array.astype(np.int64)
 
 
 def _decoded_random_state(encoded: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:

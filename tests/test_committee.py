@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from test_training import make_data
 
 from nesi import NeSiClassifier, NesiError
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine
+from nesi.engines.kinds import Kind
 from nesi.engines.second_layer import SecondLayer
 from nesi.engines.truncated import TruncatedEngine, TruncationSettings
 from nesi.networks import NETWORKS

@@ -213,3 +213,15 @@ def test_a_committee_is_a_whole_number_of_members(tmp_path: Path) -> None:
         assert "committee is" in refusal(write(tmp_path / "p.yaml", MINIMAL | {"committee": wrong}))
     path = write(tmp_path / "p.yaml", MINIMAL | {"overrides": [{"networks": ["ff"], "committee": 3}]})
     assert load_parameters(path).for_cell("ff", 10, 100).committee == 3
+
+
+def test_class_prior_and_label_noise_are_numbers_from_0_to_1(tmp_path: Path) -> None:
+    given = {"class_prior": [0.5, 0.5], "label_noise": [[0.9, 0.1], [0.2, 0.8]]}
+    parameters = load_parameters(write(tmp_path / "p.yaml", MINIMAL | given))
+    assert (parameters.class_prior, parameters.label_noise) == tuple(given.values())
+    assert load_parameters(write(tmp_path / "again.yaml", parameters.to_yaml())) == parameters
+    assert load_parameters(write(tmp_path / "p.yaml", MINIMAL | {"label_noise": 0.1})).label_noise == 0.1
+    assert "class_prior.0 is 2" in refusal(write(tmp_path / "p.yaml", MINIMAL | {"class_prior": [2, 0]}))
+    assert "label_noise" in refusal(write(tmp_path / "p.yaml", MINIMAL | {"label_noise": -0.1}))
+    sentence = refusal(write(tmp_path / "p.yaml", MINIMAL | {"class_prior": [0.5, 0.5]}), "--runs", "1", "--quiet")
+    assert "one number for each of the 10 classes" in sentence

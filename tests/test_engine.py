@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from numpy_twin import Twin
 from scipy.special import gammaln
 
-from nesi.engines.exact import ExactEngine, Kind
+from nesi.engines.exact import ExactEngine
+from nesi.engines.kinds import Kind
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
 

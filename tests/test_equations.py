@@ -85,7 +85,8 @@ def compiled(backend, dtype):
     for rule, gains_of in equations.MINIBATCH_RULES.items():
         out[f"R {rule}"] = equations.update_R(R, *gains_of(out["teaching r+"], epsilon_R), s)
         out[f"W {rule}"] = equations.update_W(W, *gains_of(s, epsilon_W), y)
-    log_joint = equations.log_joint(equations.bottom_up_drive(y, log_W), W.sum(axis=1), u, labels, R)
+    log_evidence = pt.where(equations.is_labeled(labels), -pt.log(R.shape[0]), 0)
+    log_joint = equations.log_joint(equations.bottom_up_drive(y, log_W), W.sum(axis=1), u, log_evidence, R)
     out["log-likelihood"] = equations.log_likelihood(log_joint, equations.log_gamma_term(y))
     posterior_c = out["posterior c"] = equations.posterior_c(y, log_W, u, R)
     posterior_k = out["posterior k"] = equations.posterior_k(R, u, labels)

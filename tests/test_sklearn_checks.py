@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import _NotAnArray, parametrize_with_checks
 
 from nesi import NeSiClassifier
 
 _ZERO_ROWS = "the data of this check has rows of zeros, which can't be normalised (T1.3)"
+_OTHER_ORDER = "repeated points come in another random order, and the network learns point by point"
 EXPECTED_FAILURES = {
     "check_classifiers_classes": "-1 means unlabeled here, so it can't be the name of a class",
     "check_estimators_dtypes": _ZERO_ROWS,
+    "check_sample_weights_not_an_array": _ZERO_ROWS,
+    "check_sample_weight_equivalence_on_dense_data": _OTHER_ORDER,
+    "check_sample_weight_equivalence_on_sparse_data": _OTHER_ORDER,
     "check_estimator_sparse_tag": _ZERO_ROWS,
     "check_estimator_sparse_array": _ZERO_ROWS,
     "check_estimator_sparse_matrix": _ZERO_ROWS,
@@ -59,6 +63,18 @@ def test_data_of_any_real_type_without_zero_rows_works(network, dtype):
     model = NeSiClassifier(network=network, max_iter=2, random_state=0).fit(X, y)
     same = NeSiClassifier(network=network, max_iter=2, random_state=0).fit(X.astype("float64"), y)
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X.astype("float64")), atol=1e-5)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_weights_that_are_not_an_array_work(network):
+    """As check_sample_weights_not_an_array has them."""
+    X, y = data_of_the_checks()
+    weights = np.ones(40)
+    weights[:5] = 2
+    models = [NeSiClassifier(network=network, max_iter=2, random_state=0) for _ in range(2)]
+    models[0].fit(_NotAnArray(X), _NotAnArray(y), sample_weight=_NotAnArray(weights))
+    models[1].fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(models[0].W_, models[1].W_)
 
 
 def test_negative_one_as_a_class_is_taken_for_unlabeled():

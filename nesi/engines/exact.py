@@ -14,8 +14,9 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import kernels, sparse_kernels
 from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
+from nesi.engines.kinds import GraphKind, Kind
+from nesi.engines.top_down import TopDown
 from nesi.engines.weights import Weights
-from nesi.networks import Network
 from nesi.observations import Points, SparseRows
 
 
@@ -28,43 +29,6 @@ class Inference(NamedTuple):
     s: np.ndarray
     t: np.ndarray
     log_likelihood: np.ndarray  # without the Gamma term
-
-
-class Kind(NamedTuple):
-    """A network and how to compute it."""
-
-    network: Network
-    rule: str
-    dtype: str
-    backend: str
-    sparse: bool
-    committee: int = 1  # G: separated softmax groups, which follow each other in the rows of W and the columns of R
-
-    @property
-    def members(self) -> np.ndarray:
-        """As long as the committee: graphs get its size as that of an array, because JAX takes no other sizes."""
-        return np.ones(self.committee)
-
-    @property
-    def graph(self) -> GraphKind:
-        return GraphKind(self.rule, self.dtype, self.backend, self.sparse)
-
-    def network_inputs(self, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-        """What makes the one compiled graph that of this network: is it recurrent, and when does it label itself.
-
-        BvSB is at most 1: with a threshold above, a network never labels a point itself.
-        """
-        limit = threshold if self.network.self_labeling else 2.0
-        return np.asarray(self.network.recurrent, "int8"), np.asarray(limit, self.dtype)
-
-
-class GraphKind(NamedTuple):
-    """All that decides which graph is compiled: neither the network nor sizes do."""
-
-    rule: str
-    dtype: str
-    backend: str
-    sparse: bool
 
 
 class ExactEngine(Weights):
@@ -92,10 +56,11 @@ class ExactEngine(Weights):
         """
         dtype = self.kind.dtype
         arrays = [*as_arrays(points), labels, np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
-        inputs = self._fit_to_backend(arrays)
+        *points_inputs, filled_labels, rates_W, rates_R = self._fit_to_backend(arrays)
+        label_inputs = self.kind.label_inputs(filled_labels, len(self.R))
         function = _training_step(self.kind.graph, learn)
-        kind_inputs = [self.kind.members, *self._network_inputs]
-        log_likelihood, self_labeled = function(self._state, *inputs, self._A, *kind_inputs)
+        inputs = [*points_inputs, *label_inputs, rates_W, rates_R, self._A, *self._network_inputs]
+        log_likelihood, self_labeled = function(self._state, *inputs)
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
 
     def end_iteration(self) -> None:
@@ -110,10 +75,10 @@ class ExactEngine(Weights):
 
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
         no_learning = np.zeros(len(labels), self.kind.dtype)
-        inputs = self._fit_to_backend([*as_arrays(points), labels, no_learning, no_learning])
-        kind_inputs = [self.kind.members, self._network_inputs[0]]
+        *inputs, filled_labels, _, _ = self._fit_to_backend([*as_arrays(points), labels, no_learning, no_learning])
+        label_inputs = self.kind.label_inputs(filled_labels, len(self.R))
         function = _inference(self.kind.graph._replace(rule="sequential"))
-        outputs = function(self._state, *inputs[:-2], self._A, *kind_inputs)
+        outputs = function(self._state, *inputs, *label_inputs, self._A, self._network_inputs[0])
         return Inference(*(np.asarray(output)[: len(labels)] for output in outputs))
 
     def _fit_to_backend(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -151,8 +116,8 @@ class _Graph:
         names = {"W": 2, "log_W": 2, "R": 2, "reference": 1}
         self.state = {name: state_variable(name, ndim, dtype) for name, ndim in names.items()}
         self.state["W_sum"] = state_variable("W_sum", 1, "float64")
-        self.labels = pt.lvector("labels")
-        self.A, self.members, self.recurrent = pt.dscalar("A"), pt.dvector("members"), pt.bscalar("recurrent")
+        self.top_down = TopDown(kind, self.state["R"])
+        self.A, self.recurrent = pt.dscalar("A"), pt.bscalar("recurrent")
         if kind.sparse:
             self.state["log_W_sum"] = state_variable("log_W_sum", 1, "float64")
             self.points = [pt.vector("x", dtype=dtype), pt.lvector("columns"), pt.lvector("row_starts")]
@@ -167,35 +132,29 @@ class _Graph:
         background = self.state["log_W_sum"][None, :]
         if has_kernels(self.kind.backend):
             return sparse_kernels.SparseDot()(*self.points, self.state["log_W"]) + background
-        every_point = pt.ge(self.labels, -1)  # always true: JAX can't make an array of a size that is a variable
+        # Always true: JAX can't make an array of a size that is a variable.
+        every_point = pt.ge(self.top_down.labels, -1)
         start = every_point[:, None] * background
         return sparse_kernels.sparse_dot(self.state["log_W"], start, *self.points)
 
     def activities(self) -> tuple[Expression, Expression]:
         """s (T1.4) and the log-likelihood of every point."""
-        drive, R = self.drive(), self.state["R"]
+        drive, top_down = self.drive(), self.top_down
         W_sum = self.state["W_sum"].astype(drive.dtype)
         if has_kernels(self.kind.backend):
-            tables = top_down_tables(R, self.recurrent, drive.dtype)
-            s, log_likelihood = kernels.Activities()(drive, *tables, self.labels, W_sum, self.members)
-            return s.astype(self.kind.dtype), log_likelihood + self.common_drive()
-        u, R = self.u().astype(drive.dtype), R.astype(drive.dtype)
+            tables = top_down.tables(self.recurrent, drive.dtype)
+            s, log_likelihood = kernels.Activities()(drive, *tables, top_down.labels, W_sum, top_down.members)
+            return s.astype(self.kind.dtype), log_likelihood + top_down.evidence() + self.common_drive()
+        u, R = top_down.u().astype(drive.dtype), self.state["R"].astype(drive.dtype)
         total = drive + pt.where(self.recurrent, equations.top_down_drive(u, R), 0)
-        log_joint = equations.log_joint(drive, W_sum, u, self.labels, R)
-        s = equations.first_hidden(self.by_member(total)).reshape(total.shape)
-        log_likelihood = equations.log_likelihood(self.by_member(log_joint), 0).mean(axis=1) + self.common_drive()
-        return s.astype(self.kind.dtype), log_likelihood
-
-    def by_member(self, values: Expression) -> Expression:
-        """Values of all units with the members of the committee as an axis of their own."""
-        return values.reshape((values.shape[0], self.members.shape[0], -1))
+        log_joint = equations.log_joint(drive, W_sum, u, top_down.evidence(), R)
+        s = top_down.of_all_units(equations.first_hidden(top_down.by_member(total)))
+        log_likelihood = equations.log_likelihood(top_down.by_member(log_joint), 0).mean(axis=1)
+        return s.astype(self.kind.dtype), log_likelihood + self.common_drive()
 
     def common_drive(self) -> Expression:
         """What the reference takes away from the drives of all units."""
         return pt.zeros((), "float64") if self.kind.sparse else common_drive(self.y, self.state["reference"])
-
-    def u(self) -> Expression:
-        return equations.label_input(self.labels, self.state["R"].shape[0], self.kind.dtype)
 
     def gains(self, activity: Expression, epsilon: Expression) -> tuple[Expression, Expression]:
         if has_kernels(self.kind.backend):
@@ -233,26 +192,16 @@ def _training_step(kind: GraphKind, learn: str) -> CompiledFunction:
     updates: dict[str, Expression] = {}
     self_labeled = pt.zeros((), dtype="float64")
     if "R" in learn:
-        R = graph.state["R"]
-        inferred = equations.inferred_class(s, R, graph.members.shape[0])
-        t, self_labeled = taught_classes(graph.u(), graph.labels, inferred, threshold, epsilon_R)
-        forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t, epsilon_R)  # K columns: nothing to speed up
-        updates["R"] = equations.update_R(R, forgotten, gains, s).astype(kind.dtype)
+        top_down = graph.top_down
+        inferred = equations.inferred_class(s, graph.state["R"], top_down.G, top_down.prior)
+        t, self_labeled = top_down.taught(inferred, threshold, epsilon_R)
+        updates["R"] = top_down.updated_R(s, t, epsilon_R).astype(kind.dtype)
     if "W" in learn:
         updates |= graph.updates_of_W(*graph.gains(s, epsilon_W))
-    inputs = [*graph.points, graph.labels, epsilon_W, epsilon_R, graph.A, graph.members, graph.recurrent, threshold]
+    inputs = [*graph.points, *graph.top_down.inputs, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]
     return CompiledFunction(
         "the training step", kind.backend, inputs, [log_likelihood, self_labeled], graph.state, updates
     )
-
-
-def top_down_tables(R: Expression, recurrent: Expression, dtype: str) -> tuple[Expression, Expression]:
-    """The top-down term of T1.5 as the network uses it (zero if it is not recurrent), and as the likelihood does.
-
-    One row for every label, log R_kc, and a last row for points without: log mean_k R_kc.
-    """
-    log_prior = pt.concatenate([pt.log(R), pt.log(R.mean(axis=0, keepdims=True))]).astype(dtype)
-    return pt.where(recurrent, log_prior, 0).astype(dtype), log_prior
 
 
 def common_drive(y: Expression, reference: Expression) -> Expression:
@@ -260,20 +209,10 @@ def common_drive(y: Expression, reference: Expression) -> Expression:
     return (y * reference[None, :]).sum(axis=1, dtype="float64")
 
 
-def taught_classes(
-    u: Expression, labels: Expression, inferred: Expression, threshold: Expression, epsilon_R: Expression
-) -> tuple[Expression, Expression]:
-    """What the second layer learns from, and the number of points that the network labeled itself."""
-    self_labels = equations.self_label(inferred, threshold)
-    unlabeled = pt.lt(labels, 0) & pt.gt(epsilon_R, 0)  # a learning rate of zero marks points that only fill a batch
-    count = (self_labels.sum(axis=1) * unlabeled).sum(dtype="float64")
-    return equations.teaching_signal(u, labels, self_labels), count
-
-
 @cache
 def _inference(kind: GraphKind) -> CompiledFunction:
     graph = _Graph(kind)
     s, log_likelihood = graph.activities()
-    t = equations.second_hidden(s, graph.state["R"], graph.u(), graph.labels, graph.members.shape[0])
-    inputs: list[Any] = [*graph.points, graph.labels, graph.A, graph.members, graph.recurrent]
+    t = graph.top_down.second_hidden(s)
+    inputs: list[Any] = [*graph.points, *graph.top_down.inputs, graph.A, graph.recurrent]
     return CompiledFunction("inference", kind.backend, inputs, [s, t, log_likelihood], graph.state)

@@ -104,12 +104,13 @@ def transposed_products(fgraph: Any, node: Apply) -> list[Any] | None:
 
 
 class Activities(Op):
-    """(drive, feedback, log_prior, labels, W_sum, members) -> T1.4's s, eq. (loglikelihood) without the Gamma term.
+    """(drive, feedback, log_prior, labels, W_sum, members) -> T1.4's s, and the log-likelihood given the label.
 
-    Row k of `log_prior` is log R_kc, its last row log mean_k R_kc for points without a label. `feedback` is the same
-    table in recurrent networks, which add it to the drive before the softmax (T1.5), and zero in feedforward ones; the
-    likelihood contains the prior in every network. The drive is used up: s takes its place in memory. A committee, as
-    many as `members` is long, has that many softmax groups, and the mean of their likelihoods.
+    That is eq. (loglikelihood) without the Gamma term and the probability of the label. Row k of `log_prior` is
+    log R_kc, its last row log mean_k R_kc for points without a label. `feedback` is the same table in recurrent
+    networks, which add it to the drive before the softmax (T1.5), and zero in feedforward ones; the likelihood contains
+    the prior in every network. The drive is used up: s takes its place in memory. A committee, as many as `members` is
+    long, has that many softmax groups, and the mean of their likelihoods.
     """
 
     __props__ = ()
@@ -121,7 +122,6 @@ class Activities(Op):
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         drive, feedback, log_prior, labels, W_sum, members = inputs
-        K = len(log_prior) - 1
         by_member = (len(drive), len(members), -1)
         joint = (drive + log_prior[labels] - W_sum).reshape(by_member)  # label -1 is the last row
         largest = joint.max(axis=2, keepdims=True)
@@ -131,8 +131,7 @@ class Activities(Op):
         s -= s.max(axis=2, keepdims=True)
         np.exp(s, out=s)
         s /= s.sum(axis=2, keepdims=True)
-        output_storage[0][0] = drive
-        output_storage[1][0] = likelihood.astype(np.float64) - np.where(labels >= 0, np.log(K), 0)
+        output_storage[0][0], output_storage[1][0] = drive, likelihood.astype(np.float64)
 
 
 @vectorised_njit
@@ -177,9 +176,6 @@ def _activities_kernel(drive, feedback, log_prior, labels, W_sum, members):  # t
         for n in prange(n_points):
             row = labels[n] if labels[n] >= 0 else K
             likelihood[n] = _activities_of_committee(drive[n], feedback[row], log_prior[row], W_sum, G)
-    for n in range(n_points):
-        if labels[n] >= 0:
-            likelihood[n] -= np.log(K)
     return drive, likelihood
 
 

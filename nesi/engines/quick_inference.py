@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nesi.engines.exact import Kind
+from nesi.engines.kinds import Kind
 from nesi.engines.truncated import TruncatedEngine, TruncationSettings
 from nesi.observations import Observations
 
@@ -36,8 +36,11 @@ class QuickInference:
 
     def posterior(self, data: Observations) -> tuple[np.ndarray, np.ndarray]:
         """p(k|y) (T1.6 without labels) and a lower bound of the log-likelihood of every point."""
-        total = self._R.sum(axis=0, dtype=np.float64)
-        class_given_unit = (self._R / np.where(total > 0, total, 1)).T
+        joint = self._R.astype(np.float64)
+        if self._kind.label_model is not None:
+            joint *= self._kind.label_model.relative_prior[:, None]
+        total = joint.sum(axis=0)
+        class_given_unit = (joint / np.where(total > 0, total, 1)).T
         t, bound = np.empty((data.n_points, len(self._R))), np.empty(data.n_points)
         start = self._sample[self._engine(self._sample, data, self._walk).search_state()["units"]]
         search = self._engine(np.arange(len(self._W)), data, self._walk)

@@ -18,22 +18,14 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import sparse_kernels, truncated_search, truncated_update
 from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
-from nesi.engines.exact import (
-    ExactEngine,
-    GraphKind,
-    Inference,
-    Kind,
-    StepInfo,
-    as_arrays,
-    common_drive,
-    taught_classes,
-    top_down_tables,
-)
-from nesi.engines.second_layer import for_every_member, mean_of_members
+from nesi.engines.exact import ExactEngine, Inference, StepInfo, as_arrays, common_drive
+from nesi.engines.kinds import GraphKind, Kind
+from nesi.engines.top_down import SparseActivities, TopDown, mean_of_members
 from nesi.engines.weights import Weights
 from nesi.errors import NesiError
 from nesi.observations import Observations, Points
 
+_MOST_LABELED_AT_ONCE = 1000  # points, if their labels are not just classes
 _START_VALUES = 10_000_000  # drives in memory at once while the first candidates are looked for
 
 
@@ -123,12 +115,16 @@ class TruncatedEngine(Weights):
 
     def candidates(self, indices: np.ndarray, search: bool = True) -> Candidates:
         """E-step for points of the training data: learn nothing and, with `search`, look for better candidates."""
+        if len(indices) > _MOST_LABELED_AT_ONCE and self._kind.graph.soft:  # each label is a row of a table
+            parts = np.array_split(indices, -(-len(indices) // _MOST_LABELED_AT_ONCE))
+            found = [self.candidates(part, search) for part in parts]
+            return Candidates(*(np.concatenate(values) for values in zip(*found, strict=True)))
         units = self._current_units()
         points = self._data.take(indices, self._kind.dtype)
         inputs = self._search_inputs(points, self._labels[indices], self._rows(units, indices), search)
-        found = Candidates(*_e_step(self._kind.graph, self._leaders)(self._state, *inputs))
-        units[indices] = found.units.reshape(len(indices), -1)
-        return found
+        candidates = Candidates(*_e_step(self._kind.graph, self._leaders)(self._state, *inputs))
+        units[indices] = candidates.units.reshape(len(indices), -1)
+        return candidates
 
     def infer(self, points: Points, labels: np.ndarray) -> Inference:
         """New points get the full posterior."""
@@ -152,7 +148,8 @@ class TruncatedEngine(Weights):
                 chunk = np.arange(first, min(first + size, n_points))
                 arrays = as_arrays(self._data.take(chunk, self._kind.dtype))
                 rows = self._rows(self._units, chunk)
-                inputs = [*arrays, self._labels[chunk], self._A, self._network_inputs[0], rows]
+                label_inputs = self._kind.label_inputs(self._labels[chunk], len(self.R))
+                inputs = [*arrays, *label_inputs, self._A, self._network_inputs[0], rows]
                 (best,) = _best_units(self._kind.graph)(self._state, *inputs)
                 self._units[chunk] = best.reshape(len(chunk), -1)
             self.end_iteration()
@@ -170,8 +167,9 @@ class TruncatedEngine(Weights):
         strangers += C * (np.arange(rows, dtype=np.int32) % self._G)[:, None]  # each from the member's own units
         neighbours = self._neighbours if search else self._neighbours[:, :0]
         starts = np.arange(rows + 1, dtype=np.int64) * size
-        kind_inputs = [self._kind.members, self._network_inputs[0]]
-        return [*as_arrays(points), labels, self._A, *kind_inputs, units, neighbours, strangers, starts]
+        label_inputs = self._kind.label_inputs(labels, len(self.R))
+        search_inputs = [units, neighbours, strangers, starts]
+        return [*as_arrays(points), *label_inputs, self._A, self._network_inputs[0], *search_inputs]
 
     def search_state(self) -> dict[str, np.ndarray]:
         return {"units": self._current_units(), "neighbours": self._neighbours}
@@ -194,8 +192,8 @@ class _Graph:
         self.state = {name: state_variable(name, 2, kind.dtype) for name in ("W", "log_W", "R")}
         self.state |= {name: state_variable(name, 1, "float64") for name in ("W_sum", "log_W_sum")}
         self.state["reference"] = state_variable("reference", 1, kind.dtype)
-        self.labels, self.A, self.recurrent = pt.lvector("labels"), pt.dscalar("A"), pt.bscalar("recurrent")
-        self.members = pt.dvector("members")
+        self.top_down = TopDown(kind, self.state["R"])
+        self.A, self.recurrent = pt.dscalar("A"), pt.bscalar("recurrent")
         self.units, self.neighbours, self.strangers = (
             pt.imatrix("units"),
             pt.imatrix("neighbours"),
@@ -212,14 +210,14 @@ class _Graph:
     @property
     def search_inputs(self) -> list[Expression]:
         search = [self.units, self.neighbours, self.strangers, self.starts]
-        return [*self.points, self.labels, self.A, self.members, self.recurrent, *search]
+        return [*self.points, *self.top_down.inputs, self.A, self.recurrent, *search]
 
     def search(self, leaders: int) -> tuple[Expression, Expression, Expression]:
         op = truncated_search.Search(self.kind.sparse, leaders)
         weights = [self.state[name] for name in ("log_W", "log_W_sum", "W_sum")]
-        tables = top_down_tables(self.state["R"], self.recurrent, "float64")
-        units, s, bound = op(*weights, *tables, self.labels, self.units, self.neighbours, self.strangers, *self.seen)
-        bound = mean_of_members(bound[:, None], self.members)[:, 0]
+        tables, labels = self.top_down.tables(self.recurrent, "float64"), self.top_down.labels
+        units, s, bound = op(*weights, *tables, labels, self.units, self.neighbours, self.strangers, *self.seen)
+        bound = mean_of_members(bound[:, None], self.top_down.members)[:, 0] + self.top_down.evidence()
         if not self.kind.sparse:
             bound = bound + common_drive(self.seen[0], self.state["reference"])
         return units, s, bound
@@ -235,19 +233,15 @@ def _training_step(kind: GraphKind, learn: str, leaders: int) -> CompiledFunctio
     updates: dict[str, Expression] = {}
     self_labeled = pt.zeros((), dtype="float64")
     if "R" in learn:
-        R = state["R"]
-        rows = [s.flatten(), units.flatten().astype("int64"), graph.starts]
-        u = equations.label_input(graph.labels, R.shape[0], dtype)
-        inferred = mean_of_members(sparse_kernels.SparseDot()(*rows, equations.class_given_unit(R)), graph.members)
-        t, self_labeled = taught_classes(u, graph.labels, inferred, threshold, epsilon_R)
-        forgotten, gains = equations.MINIBATCH_RULES[kind.rule](t.astype(dtype), epsilon_R)
-        no_background, gains = pt.zeros_like(forgotten), for_every_member(gains, graph.members)
-        updates["R"] = sparse_kernels.SparseUpdate()(R, forgotten, no_background, gains, *rows)
+        columns, rows = units.flatten().astype("int64"), pt.repeat(pt.arange(units.shape[0]), units.shape[1])
+        activities = SparseActivities(graph.top_down, s.flatten(), columns, graph.starts, rows)
+        t, self_labeled = graph.top_down.taught(activities.inferred_class(), threshold, epsilon_R)
+        updates["R"] = activities.updated_R(t, epsilon_R)
     if "W" in learn:
         names = ("W", "log_W", "W_sum", "log_W_sum")
         op = truncated_update.UpdateActiveRows(kind.rule, kind.sparse)
         before = [state[name] for name in (*names, "reference")]
-        active = [rows_of.reshape((graph.labels.shape[0], -1)) for rows_of in (units, s)]
+        active = [rows_of.reshape((graph.top_down.labels.shape[0], -1)) for rows_of in (units, s)]
         updates |= zip(names, op(*before, epsilon_W, *active, *graph.seen), strict=True)
     inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
     return CompiledFunction(
@@ -271,9 +265,9 @@ def _best_units(kind: GraphKind) -> CompiledFunction:
         drive = sparse_kernels.SparseDot()(*graph.points, graph.state["log_W"]) + graph.state["log_W_sum"][None, :]
     else:
         drive = equations.bottom_up_drive(graph.seen[0], graph.state["log_W"])
-    feedback, _ = top_down_tables(graph.state["R"], graph.recurrent, "float64")
-    chosen = truncated_search.BestUnits()(drive, feedback, graph.labels, graph.units)
-    inputs = [*graph.points, graph.labels, graph.A, graph.recurrent, graph.units]
+    feedback, _ = graph.top_down.tables(graph.recurrent, "float64")
+    chosen = truncated_search.BestUnits()(drive, feedback, graph.top_down.labels, graph.units)
+    inputs = [*graph.points, *graph.top_down.inputs, graph.A, graph.recurrent, graph.units]
     return CompiledFunction("the start of the search", kind.backend, inputs, [chosen], graph.state)
 
 

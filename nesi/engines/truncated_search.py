@@ -60,7 +60,7 @@ class Search(Op):
     A row of `units` holds the candidates of a point, best first; a committee has as many rows per point as members, and
     each keeps to the units of its own member, because neighbours and strangers do, too. Candidates compete with the
     neighbours of the `leaders` best among them and with the random `strangers`; the best stay. s is T1.4 on them, and
-    the bound is log sum_{c in units} p(y, l, c) without the Gamma term: the free energy of the truncated posterior.
+    the bound is log sum_{c in units} p(y, c | l) without the Gamma term: the free energy of the truncated posterior.
     `feedback` and `log_prior` have one row per class and a last one for points without a label, as in
     `kernels.Activities`.
     """
@@ -76,7 +76,7 @@ class Search(Op):
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
         log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points = inputs
-        size, C, K = units.shape[1], len(log_W), len(log_prior) - 1
+        size, C = units.shape[1], len(log_W)
         chosen = np.empty_like(units)
         s = np.empty(units.shape, dtype=log_W.dtype)
         bound = np.empty(len(units))
@@ -99,9 +99,7 @@ class Search(Op):
             with np.errstate(invalid="ignore"):  # -inf of a class that rules a unit out
                 joint = np.where(np.isfinite(values), values - top_down[best] + prior[best], values) - W_sum[best]
             with np.errstate(invalid="ignore", divide="ignore"):
-                bound[r] = (
-                    joint.max() + np.log(np.exp(joint - joint.max()).sum()) - (np.log(K) if labels[n] >= 0 else 0)
-                )
+                bound[r] = joint.max() + np.log(np.exp(joint - joint.max()).sum())
         for storage, value in zip(output_storage, (chosen, s, bound), strict=True):
             storage[0] = value
 
@@ -163,7 +161,7 @@ def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any
                     s[r, j] /= total
                 if largest > -np.inf:
                     joint += np.exp(value[j] - largest)
-            bound[r] = largest + np.log(joint) - (np.log(K) if labels[n] >= 0 else 0.0)
+            bound[r] = largest + np.log(joint)
 
     @parallel_njit
     def search(log_W, log_W_sum, W_sum, feedback, log_prior, labels, units, neighbours, strangers, *points):  # type: ignore[no-untyped-def]

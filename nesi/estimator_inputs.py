@@ -1,0 +1,93 @@
+"""What a user of scikit-learn may give to `NeSiClassifier`, as the trainer wants it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+from nesi.engines.truncated import TruncationSettings
+from nesi.errors import NesiError
+
+UNLABELED = -1
+
+
+def truncation_settings(given: dict[str, int] | None) -> TruncationSettings:
+    known = [field.name for field in fields(TruncationSettings)]
+    if unknown := set(given or {}) - set(known):
+        raise NesiError(f"truncated has the key {min(unknown)!r}, but knows only {', '.join(known)}.")
+    return TruncationSettings(**(given or {}))
+
+
+def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Class names and where there is one."""
+    if y is None:
+        return np.full(n_points, UNLABELED), np.zeros(n_points, dtype=bool)
+    names = column_or_1d(y, warn=True)
+    if names.shape != (n_points,):
+        raise NesiError(f"y has the shape {names.shape}, but must hold one label for each of the {n_points} points.")
+    if names.dtype == object:
+        labeled = np.array([name is not None and not _is_minus_one(name) for name in names], dtype=bool)
+    else:
+        labeled = ~np.array([_is_minus_one(name) for name in names.tolist()], dtype=bool)
+    if labeled.any():
+        known = names[labeled]
+        check_classification_targets(np.array(known.tolist()) if known.dtype == object else known)
+    return names, labeled
+
+
+def soft_labels(y: Any, n_points: int) -> np.ndarray:
+    try:
+        soft = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise NesiError("y has several columns, so it must hold numbers: the probability of each class.") from None
+    if len(soft) != n_points:
+        raise NesiError(f"y has {len(soft)} rows, but must hold one for each of the {n_points} points.")
+    return soft
+
+
+def weighted(
+    X: Any, labels: np.ndarray, labeled: np.ndarray, sample_weight: Any
+) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Only the points that count, and how much; None if all count the same."""
+    if sample_weight is None:
+        return X, labels, labeled, None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise NesiError("All sample weights are 0: there is nothing to learn from.")
+    if (used := np.flatnonzero(weights)).size < weights.size:
+        X, labels, labeled, weights = X[used], labels[used], labeled[used], weights[used]
+    return X, labels, labeled, None if (weights == 1).all() else weights
+
+
+def points_and_labels(labeled: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+    """N and L."""
+    if weights is None:
+        return len(labeled), int(labeled.sum())
+    return float(weights.sum()), float(weights[labeled].sum())
+
+
+def _is_minus_one(name: Any) -> bool:
+    return isinstance(name, (int, float, np.number)) and name == UNLABELED
+
+
+def class_indices(names: np.ndarray, labeled: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    labels = np.full(len(names), UNLABELED, dtype=np.int64)
+    known = names[labeled]
+    unknown = ~np.isin(known, classes)
+    if unknown.any():
+        shown = ", ".join(map(str, classes[:10]))
+        raise NesiError(f"A label is {known[unknown][0]!r}, but the known classes are {shown}.")
+    labels[labeled] = np.searchsorted(classes, known)
+    return labels
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31))
+    return np.random.default_rng(np.random.SeedSequence(random_state))
