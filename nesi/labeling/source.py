@@ -106,8 +106,8 @@ def load_network(directory: Path, name: str | None, data_dir: Path | None) -> Ne
     if W is None or R is None or (W.shape[1], len(R)) != shapes or W.shape[0] != R.shape[1]:
         raise NesiError(f"the weights of {chosen} in {directory} do not fit to the data set {data.name}.")
     task = next((task for task in all_tasks(parameters, data, None) if task.name == chosen), None)
-    if task is None or task.parameters.legacy is not None:
-        raise NesiError(
-            f"{chosen} cannot be labeled: it is not a run of the parameters in {directory}, or a legacy one."
-        )
+    if task is None:
+        raise NesiError(f"{chosen} is not a run of {directory}/params.yaml; restore that file.")
+    if task.parameters.legacy is not None or task.parameters.committee > 1:
+        raise NesiError(f"{chosen} is a committee or a legacy run: its fields cannot be labeled; choose another --run.")
     return Network(chosen, directory, record, task, data, dataset, W, R)
