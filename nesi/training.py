@@ -25,6 +25,7 @@ from nesi.field_labels import R_by_hard_max
 from nesi.inference import infer, infer_in_chunks
 from nesi.initialization import initial_weights
 from nesi.label_model import checked_labels, label_model, read_labels
+from nesi.learning_rates import Lesson
 from nesi.networks import get_network
 from nesi.observations import Observations, SparseRows, checked_weights
 from nesi.settings import TrainingSettings
@@ -68,9 +69,9 @@ class Trainer:
         self._label_model = label_model(n_classes, settings.class_prior, settings.label_noise)
         self._labels, classes, self._labels_mean = read_labels(labels, self._data.n_points, self._label_model)
         self._network = get_network(settings.network)
-        self._epsilon_W, self._epsilon_R = self._learning_rates(n_classes, seen)
-        self.batch_size = settings.batch_size or self._largest_sensible_batch()
-        self._check_stability(n_classes)
+        lesson = Lesson(settings, n_classes, self._labels, self._labels_mean, self._weights, seen)
+        self._epsilon_W, self._epsilon_R = lesson.epsilon_W, lesson.epsilon_R
+        self.batch_size = lesson.batch_size()
         C, K, dtype = settings.C, n_classes, settings.dtype
         overcomplete_start = "points" if settings.inference == "truncated" else "data"
         places = (C, K, rng, dtype, overcomplete_start, settings.committee)
@@ -278,50 +279,6 @@ class Trainer:
         kind = self._kind._replace(label_model=self._label_model)
         return ExactEngine(kind, self.W, self.R, self.settings.A, self.settings.threshold)
 
-    # ---- learning rates and mini-batches ---------------------------------------------------------------------------
-
-    def _learning_rates(self, K: int, seen: tuple[float, float] | None) -> tuple[float, float]:
-        """Factors of the paper times the mean activity of a unit: C/N, and K/L or K/N with self-labeling."""
-        weights = np.ones(self._data.n_points) if self._weights is None else self._weights
-        N, L = seen or (weights.sum(), weights[self._labels >= 0].sum())
-        taught = N if self._network.self_labeling else max(L, 1)
-        return min(self.settings.epsilon_W * self.settings.C / N, 1), min(self.settings.epsilon_R * K / taught, 1)
-
-    def _largest_sensible_batch(self) -> int:
-        """The activities of a batch are those of its start: no unit may forget more than 5 % meanwhile."""
-        fastest = max(self.settings.epsilon_W, self.settings.epsilon_R, 1e-6)
-        if self.settings.minibatch_rule == "summed":
-            fastest = max(fastest, 0.05 * self._data.n_points * max(self._epsilon_W, self._epsilon_R))
-        # The exact engine keeps C activities per point; the truncated one wants every row of W to change at most once
-        # or twice per batch, as going through W costs more than the few candidates of a point.
-        most = 1000 if self.settings.inference == "exact" else max(1000, self.settings.C // 2)
-        if len(self._labels_mean.meanings) > 1000:  # every label of a batch is a row of a table as long as W
-            most = 1000
-        return int(np.clip(0.05 * self._data.n_points / fastest, 1, most))
-
-    def _check_stability(self, K: int) -> None:
-        """The summed rule overshoots if the weights could lose more than all they have in one step."""
-        if self.settings.minibatch_rule != "summed":
-            return
-        size = min(self.batch_size, self._data.n_points)
-        labeled = self._labels[self._labels >= 0]
-        per_class = size
-        if not self._network.self_labeling:
-            counts = np.bincount(labeled, minlength=K) if self._labels_mean.certain else np.array([len(labeled)])
-            per_class = int(counts.max(initial=0))
-        heaviest = 1.0 if self._weights is None else self._weights.max(initial=0)
-        for name, rate, most in (
-            ("epsilon_W", self._epsilon_W * heaviest, size),
-            ("epsilon_R", self._epsilon_R * heaviest, min(size, per_class)),
-        ):
-            if rate * most > 1 + 1e-9:
-                factor = getattr(self.settings, name)
-                raise NesiError(
-                    f"With the summed mini-batch rule {name} = {factor:g} and batches of {size} are unstable (learning "
-                    f"rate x activity = {rate * most:.3g} > 1): use {name} <= {_rounded_down(factor / (rate * most))}, "
-                    f"batch_size <= {max(int(1 / rate), 1)}, or minibatch_rule='sequential'."
-                )
-
     # ---- saving and continuing -------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
@@ -369,12 +326,6 @@ class Trainer:
 
 
 # ---- helpers ---------------------------------------------------------------------------------------------------------
-
-
-def _rounded_down(value: float) -> str:
-    """Two digits that do not exceed the value."""
-    scale = 10.0 ** (np.floor(np.log10(value)) - 1)
-    return f"{np.floor(value / scale) * scale:.2g}"
 
 
 def _part(state: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
