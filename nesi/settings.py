@@ -50,11 +50,10 @@ class TrainingSettings:
         _check_choice("minibatch_rule", self.minibatch_rule, tuple(MINIBATCH_RULES))
         _check_choice("inference", self.inference, INFERENCES)
         _check_choice("test_inference", self.test_inference, INFERENCES)
-        if self.test_inference == "truncated" and (self.committee > 1 or self.class_prior is not None):
-            given = f"committee is {self.committee}" if self.committee > 1 else "there is a class_prior"
+        if self.test_inference == "truncated" and self.committee > 1:
             raise NesiError(
-                "Truncated inference of new points is for a single network with equal classes, "
-                f"but {given}: use exact inference."
+                f"Truncated inference of new points is for a single network, but committee is {self.committee}: "
+                "use exact inference."
             )
         _check_choice("dtype", self.dtype, ("float32", "float64"))
         _check_number("C (the number of subclasses)", self.C, 1, whole=True)

@@ -243,5 +243,5 @@ def test_truncated_prediction_with_few_units_looks_at_all_of_them():
 
 def test_truncated_prediction_of_a_committee_is_refused():
     X, y = load_digits(return_X_y=True)
-    with pytest.raises(NesiError, match="with equal classes, but committee is 2"):
+    with pytest.raises(NesiError, match="for a single network, but committee is 2"):
         NeSiClassifier(20, committee=2, predict_inference="truncated", max_iter=1).fit(X, y)

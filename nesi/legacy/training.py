@@ -103,6 +103,6 @@ class LegacyTrainer(Trainer):
     def _likelihood_without_R(self, data: Observations) -> np.ndarray:
         """log sum_c prod_d Poisson(y_d; W_cd) over the units that any class uses: weight 1 for each, no labels."""
         used = (self.R.sum(axis=0, keepdims=True) > 0).astype(self.settings.dtype)
-        kind = self._kind._replace(network=NETWORKS["ff"])
+        kind = self._kind._replace(network=NETWORKS["ff"], label_model=None)
         engine = ExactEngine(kind, self.W, used, self.settings.A, self.settings.threshold)
         return infer(engine, data, self.settings)[1]
