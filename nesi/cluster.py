@@ -11,7 +11,8 @@ from typing import Any
 
 from nesi.errors import NesiError, TrainingFailed
 from nesi.execution import LARGEST_NUMBER_OF_ATTEMPTS, Listener, StopRequest
-from nesi.runs import Progress, RunData, RunInterrupted, RunResult, RunTask, train_run
+from nesi.run_task import Progress, RunData, RunResult, RunTask
+from nesi.runs import RunInterrupted, train_run
 
 SECONDS_TO_CONNECT = 15
 SECONDS_BETWEEN_REPORTS = 1.0

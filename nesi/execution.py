@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nesi.errors import NesiError, TrainingFailed
-from nesi.runs import Progress, RunData, RunInterrupted, RunResult, RunTask, train_run
+from nesi.run_task import Progress, RunData, RunResult, RunTask
+from nesi.runs import RunInterrupted, train_run
 from nesi.threads import thread_environment
 
 LARGEST_NUMBER_OF_ATTEMPTS = 3

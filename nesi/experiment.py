@@ -17,7 +17,7 @@ from nesi.execution import StopRequest, execute_here, execute_on_workers
 from nesi.first_layers import remove_first_layers
 from nesi.progress import ProgressDisplay
 from nesi.records import Record, append_record, locked, make_directory, repair_records, write_text
-from nesi.runs import Progress, RunData, RunResult, RunTask
+from nesi.run_task import Progress, RunData, RunResult, RunTask
 from nesi.threads import threads_for
 
 

@@ -13,7 +13,7 @@ from nesi.field_labels import ORACLE
 from nesi.field_training import FieldLabelTrainer, OracleSurvey
 from nesi.legacy.starts import start_W
 from nesi.parameter_sections import FieldLabelOptions
-from nesi.runs import RunData, RunTask, training_settings
+from nesi.run_task import RunData, RunTask, training_settings
 from nesi.seeds import random_stream
 
 

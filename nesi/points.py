@@ -10,7 +10,7 @@ from nesi.labels import draw_labels
 from nesi.seeds import random_stream
 
 if TYPE_CHECKING:
-    from nesi.runs import RunData, RunTask
+    from nesi.run_task import RunData, RunTask
 
 
 class PointList(NamedTuple):

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from nesi.records import Record
-from nesi.runs import Progress
+from nesi.run_task import Progress
 
 SECONDS_BETWEEN_LINES = 30.0
 

@@ -83,7 +83,7 @@ def _test_error(parameters: Any, network: str, W: np.ndarray, R: np.ndarray, dat
     from nesi.label_model import label_model
     from nesi.networks import get_network
     from nesi.observations import Observations
-    from nesi.runs import training_settings
+    from nesi.run_task import training_settings
 
     settings = training_settings(parameters.model_copy(update={"C": len(W)}), network)
     points = Observations(data.X_test, settings.A)

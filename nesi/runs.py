@@ -5,116 +5,24 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nesi.checkpoints import Arrays, digest, load_arrays, save_arrays
-from nesi.config import ExperimentParameters
 from nesi.errors import NesiError
 from nesi.first_layers import FirstLayerFile, has_common_first_layer
-from nesi.networks import training_phases
 from nesi.points import PointList, choose_points
 from nesi.records import Record, StorageError
+from nesi.run_task import Progress, RunData, RunResult, RunTask, training_settings
 from nesi.seeds import random_stream
 from nesi.threads import limited_threads
-
-SETTINGS = (
-    *("C", "A", "epsilon_W", "epsilon_R", "threshold", "iterations", "batch_size", "minibatch_rule", "inference"),
-    *("backend", "dtype", "shuffle", "stopping", "greedy", "tolerance", "W_init", "R_init", "train_size"),
-    "share_first_layer",
-)
-# These appear among the settings of a record only if they are not left at their defaults.
-RARE_SETTINGS = (
-    *("test_size", "iterations_R", "stopping_width", "class_assignment", "committee", "test_inference"),
-    *("class_prior", "label_noise"),
-)
 
 
 class RunInterrupted(Exception):
     """The run was asked to stop; its checkpoint is written."""
-
-
-@dataclass(frozen=True)
-class RunTask:
-    """One run of one cell of the table; `parameters` already has the overrides of its cell."""
-
-    parameters: ExperimentParameters
-    network: str
-    labels: int
-    run: int
-    checkpoint: str | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.network}-L{self.labels}-run{self.run}"
-
-    @property
-    def total_iterations(self) -> int:
-        """At most: training that converges ends earlier."""
-        phases = training_phases(self.network, self.parameters.greedy)
-        if (options := self.parameters.field_labels) is not None:
-            goes_on = self.network.endswith("+") and options.by == "oracle"
-            phases = ("both", *(phase for phase in phases if goes_on and phase != "first"))
-        numbers = {"second": self.parameters.iterations_R or self.parameters.iterations}
-        return sum(numbers.get(phase, self.parameters.iterations) for phase in phases)
-
-    @property
-    def keeps_weights(self) -> bool:
-        keep = self.parameters.keep_weights
-        return keep == "all" or (keep == "first" and self.run == 1)
-
-    def settings(self) -> dict[str, Any]:
-        settings = self.parameters.model_dump(mode="json", include=set(SETTINGS))
-        settings |= self.parameters.model_dump(mode="json", include=set(RARE_SETTINGS), exclude_defaults=True)
-        if self.parameters.legacy is not None and (legacy := self.parameters.legacy.for_record()):
-            settings["legacy"] = legacy
-        if self.parameters.inference == "truncated":
-            settings["truncated"] = self.parameters.truncated.model_dump()
-        if self.parameters.field_labels is not None:
-            settings["field_labels"] = self.parameters.field_labels.model_dump()
-        return settings
-
-    def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with to belong to this run."""
-        parameters = self.parameters.model_dump(mode="json", include={"dataset", "data", "seed", "threads"})
-        return {**parameters, "network": self.network, "labels": self.labels, "run": self.run, **self.settings()}
-
-
-@dataclass(frozen=True)
-class RunData:
-    """What a run needs of a data set. `y_train` is used to draw labels (or by the oracle that labels fields) only,
-    `y_test` for the final test error only."""
-
-    name: str
-    X_train: Any
-    y_train: np.ndarray
-    X_test: Any
-    y_test: np.ndarray
-    n_classes: int
-
-
-@dataclass(frozen=True)
-class Progress:
-    """One iteration of one run has ended. `resumed` iterations were done by an earlier invocation."""
-
-    name: str
-    iteration: int
-    iterations: int
-    log_likelihood: float | None
-    self_labeled: float | None
-    resumed: bool = False
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What comes back: the record, the small arrays for the figures, and the weights if they are kept."""
-
-    record: Record
-    details: Arrays
-    weights: Arrays = field(default_factory=dict)
 
 
 def train_run(
@@ -129,17 +37,15 @@ def train_run(
         started = time.perf_counter()
         points = choose_points(task, data)
         X_train, labels = _training_set(data, points)
-        chosen = _with_test_set(data, points)
         trainer = _trainer_for_field_labels(task, data, X_train) or _new_trainer(task, X_train, labels, data.n_classes)
-        curve, seconds_before = _restore(task, trainer, warn)
-        if trainer.iteration:
-            report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
+        sitting = _Sitting(task, _with_test_set(data, points), trainer, report, should_stop, started)
+        sitting.restore(warn)
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
-            seconds_before += _first_layer(task, chosen, trainer, curve, report, should_stop, started - seconds_before)
-        _train(task, chosen, trainer, curve, report, should_stop, started - seconds_before)
+            sitting.first_layer()
+        sitting.train()
         if task.parameters.class_assignment == "hard max":
             trainer.assign_hard_classes()
-        result = _result(task, chosen, trainer, X_train, labels, points.labeled, curve, started - seconds_before)
+        result = sitting.result(X_train, labels, points.labeled)
         if len(labels) < len(data.y_train):
             result.details["training_points"] = points.training
         if len(points.test) < len(data.y_test):
@@ -192,167 +98,150 @@ def _new_trainer(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> A
     return Trainer(settings, X, labels, n_classes=n_classes, rng=rng, W_init=W_init, R_init=R_init)
 
 
-def training_settings(parameters: ExperimentParameters, network: str) -> Any:
-    """The part of the parameters that the trainer knows about."""
-    from nesi.engines.truncated import TruncationSettings
-    from nesi.training import TrainingSettings
+class _Sitting:
+    """A run while it is being executed; it may have been begun, and interrupted, before."""
 
-    not_for_it = ("W_init", "R_init", "train_size", "share_first_layer")
-    for_it = [key for key in (*SETTINGS, *RARE_SETTINGS) if key not in (*not_for_it, "test_size", "class_assignment")]
-    chosen = {key: getattr(parameters, key) for key in for_it}
-    search = TruncationSettings(**parameters.truncated.model_dump())
-    return TrainingSettings(network=network, truncated=search, **chosen)
+    def __init__(
+        self,
+        task: RunTask,
+        data: RunData,
+        trainer: Any,
+        report: Callable[[Progress], None],
+        should_stop: Callable[[], bool],
+        started: float,
+    ) -> None:
+        self.task, self.data, self.trainer = task, data, trainer
+        self._report, self._should_stop = report, should_stop
+        self._started = started  # moved back by the seconds of earlier sittings
+        self._curve: list[tuple[int, float]] = []
 
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._started
 
-def _restore(task: RunTask, trainer: Any, warn: Callable[[str], None]) -> tuple[list[tuple[int, float]], float]:
-    """Continue from the checkpoint. A damaged one costs time, not correctness: the run then starts from scratch."""
-    path = Path(task.checkpoint) if task.checkpoint else None
-    if path is None or not path.exists():
-        return [], 0.0
-    try:
-        state = load_arrays(path, task.identity())
-        curve = [(int(iteration), float(error)) for iteration, error in state.pop("test_error_curve")]
-        seconds = float(state.pop("run_seconds"))
-        trainer.restore(state)
-    except (NesiError, KeyError) as error:
-        warn(f"the checkpoint of {task.name} is not used, the run starts anew: {error}")
-        return [], 0.0
-    return curve, seconds
-
-
-def _first_layer(
-    task: RunTask,
-    data: RunData,
-    trainer: Any,
-    curve: list[tuple[int, float]],
-    report: Callable[[Progress], None],
-    should_stop: Callable[[], bool],
-    started: float,
-) -> float:
-    """Train the first layer, or take it from a run that has; the seconds that somebody else has spent on it."""
-    layer = FirstLayerFile(task.identity(), trainer.batch_size, str(task.checkpoint))
-    with layer.reserved(should_stop) as reserved:
-        if not reserved:
-            raise RunInterrupted(task.name)
-        seconds = None if task.parameters.test_error_every else layer.load(trainer)  # a curve wants every iteration
-        if seconds is not None:
-            report(Progress(task.name, trainer.iteration, task.total_iterations, None, None, resumed=True))
-            return seconds
-        _train(task, data, trainer, curve, report, should_stop, started, only_first_layer=True)
-        layer.save(trainer, time.perf_counter() - started)
-        return 0.0
-
-
-def _train(
-    task: RunTask,
-    data: RunData,
-    trainer: Any,
-    curve: list[tuple[int, float]],
-    report: Callable[[Progress], None],
-    should_stop: Callable[[], bool],
-    started: float,
-    only_first_layer: bool = False,
-) -> None:
-    saved = time.monotonic()
-    every = task.parameters.test_error_every
-    if trainer.finished:
-        return
-    for info in trainer:
-        report(
-            Progress(
-                task.name,
-                info.iteration,
-                task.total_iterations,
-                _number(info.log_likelihood),
-                _number(info.self_labeled),
-            )
-        )
-        if every and info.iteration % every == 0:  # only when the user asked to look at the test set during training
-            curve.append((int(info.iteration), _test_error(trainer, data)[0]))
-        stop = should_stop()
-        if task.checkpoint and (stop or time.monotonic() - saved >= task.parameters.checkpoint_seconds):
-            _save_checkpoint(task, trainer, curve, time.perf_counter() - started)
-            saved = time.monotonic()
-        if stop:
-            raise RunInterrupted(task.name)
-        if only_first_layer and trainer.phase != "first":
+    def restore(self, warn: Callable[[str], None]) -> None:
+        """Continue from the checkpoint. A damaged one costs time, not correctness: the run then starts from scratch."""
+        path = Path(self.task.checkpoint) if self.task.checkpoint else None
+        if path is None or not path.exists():
             return
+        try:
+            state = load_arrays(path, self.task.identity())
+            curve = [(int(iteration), float(error)) for iteration, error in state.pop("test_error_curve")]
+            seconds = float(state.pop("run_seconds"))
+            self.trainer.restore(state)
+        except (NesiError, KeyError) as error:
+            warn(f"the checkpoint of {self.task.name} is not used, the run starts anew: {error}")
+            return
+        self._curve = curve
+        self._takes_over(seconds)
 
+    def _takes_over(self, seconds: float) -> None:
+        self._started -= seconds
+        if self.trainer.iteration:
+            done, total = self.trainer.iteration, self.task.total_iterations
+            self._report(Progress(self.task.name, done, total, None, None, resumed=True))
 
-def _save_checkpoint(task: RunTask, trainer: Any, curve: list[tuple[int, float]], seconds: float) -> None:
-    path = Path(task.checkpoint or "")
-    extra = {"test_error_curve": np.array(curve, dtype=float).reshape(-1, 2), "run_seconds": np.array(seconds)}
-    try:
-        save_arrays(path, {**trainer.state(), **extra}, task.identity())
-    except StorageError:
-        if not path.parent.is_dir():  # the directory was taken away: say so, rather than "no such file"
-            raise StorageError(f"cannot write {path}: its directory has disappeared.") from None
-        raise
+    def first_layer(self) -> None:
+        """Train the first layer, or take it from a run that has."""
+        layer = FirstLayerFile(self.task.identity(), self.trainer.batch_size, str(self.task.checkpoint))
+        with layer.reserved(self._should_stop) as reserved:
+            if not reserved:
+                raise RunInterrupted(self.task.name)
+            wants_every_iteration = self.task.parameters.test_error_every > 0  # for the curve
+            seconds = None if wants_every_iteration else layer.load(self.trainer)
+            if seconds is not None:
+                self._takes_over(seconds)
+                return
+            self.train(only_first_layer=True)
+            layer.save(self.trainer, self.seconds)
 
+    def train(self, only_first_layer: bool = False) -> None:
+        task, saved = self.task, time.monotonic()
+        every = task.parameters.test_error_every
+        if self.trainer.finished:
+            return
+        for info in self.trainer:
+            values = _number(info.log_likelihood), _number(info.self_labeled)
+            self._report(Progress(task.name, info.iteration, task.total_iterations, *values))
+            if every and info.iteration % every == 0:  # only if the user asked to look at the test set during training
+                self._curve.append((int(info.iteration), self._test_error()[0]))
+            stop = self._should_stop()
+            if task.checkpoint and (stop or time.monotonic() - saved >= task.parameters.checkpoint_seconds):
+                self._save_checkpoint()
+                saved = time.monotonic()
+            if stop:
+                raise RunInterrupted(task.name)
+            if only_first_layer and self.trainer.phase != "first":
+                return
 
-def _test_error(trainer: Any, data: RunData) -> tuple[float, np.ndarray]:
-    """Test error in percent and the confusion counts (true class, predicted class)."""
-    predicted = np.argmax(trainer.posterior(data.X_test), axis=1)
-    confusion = np.zeros((data.n_classes, data.n_classes), dtype=np.int64)
-    np.add.at(confusion, (data.y_test, predicted), 1)
-    return 100.0 * float(np.mean(predicted != data.y_test)), confusion
+    def _save_checkpoint(self) -> None:
+        path = Path(self.task.checkpoint or "")
+        extra = {"test_error_curve": self._curve_array(), "run_seconds": np.array(self.seconds)}
+        try:
+            save_arrays(path, {**self.trainer.state(), **extra}, self.task.identity())
+        except StorageError:
+            if not path.parent.is_dir():  # the directory was taken away: say so, rather than "no such file"
+                raise StorageError(f"cannot write {path}: its directory has disappeared.") from None
+            raise
 
+    def _curve_array(self) -> np.ndarray:
+        return np.array(self._curve, dtype=float).reshape(-1, 2)
 
-def _result(
-    task: RunTask,
-    data: RunData,
-    trainer: Any,
-    X_train: Any,
-    labels: np.ndarray,
-    labeled: np.ndarray,
-    curve: list[tuple[int, float]],
-    started: float,
-) -> RunResult:
-    log_likelihood = float(np.mean(trainer.log_likelihood(X_train, labels)))
-    test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)
-    if len(data.y_test) and not _waits_for_a_person(task):
-        test_error, confusion = _test_error(trainer, data)
-    R = np.asarray(trainer.R)
-    if len(R) == 1:  # the class layer learned without labels: the same for every class
-        R = np.repeat(R, data.n_classes, axis=0)
-    weights = {"W": np.asarray(trainer.W), "R": R}
-    parameters = task.parameters
-    record: Record = {
-        "dataset": parameters.dataset,
-        "experiment": parameters.experiment or parameters.dataset,
-        "network": task.network,
-        "labels": task.labels,
-        "run": task.run,
-        "seed": parameters.seed,
-        "test_error": test_error,
-        "log_likelihood": log_likelihood,
-        "iterations": int(trainer.iteration),
-        "stopped_at": None if trainer.stopped_at is None else int(trainer.stopped_at),
-        "converged_at": None if trainer.converged_at is None else int(trainer.converged_at),
-        "seconds": round(time.perf_counter() - started, 3),
-        "inference": parameters.inference,
-        "backend": parameters.backend,
-        "threads": parameters.threads,
-        "n_train": int(X_train.shape[0]),
-        "n_test": len(data.y_test),
-        "labeled_sha256": hashlib.sha256(labeled.astype("<i8").tobytes()).hexdigest(),
-        "weights_sha256": digest(weights),
-        "settings": task.settings(),
-        "versions": versions(),
-    }
-    details: Arrays = {name: np.asarray(values, dtype=float) for name, values in trainer.history.items()}
-    details["test_error_curve"] = np.array(curve, dtype=float).reshape(-1, 2)
-    details["confusion"] = confusion
-    details["labeled"] = labeled.astype(np.int64)
-    if getattr(trainer, "log_likelihood_at_start", None) is not None:
-        details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
-    if parameters.field_labels is not None:
-        from nesi.field_experiment import about_field_labels
+    def _test_error(self) -> tuple[float, np.ndarray]:
+        """Test error in percent and the confusion counts (true class, predicted class)."""
+        data = self.data
+        predicted = np.argmax(self.trainer.posterior(data.X_test), axis=1)
+        confusion = np.zeros((data.n_classes, data.n_classes), dtype=np.int64)
+        np.add.at(confusion, (data.y_test, predicted), 1)
+        return 100.0 * float(np.mean(predicted != data.y_test)), confusion
 
-        about, answers = about_field_labels(parameters.field_labels, trainer)
-        record["field_labels"] = about
-        details |= answers
-    return RunResult(record, details, weights if task.keeps_weights else {})
+    def result(self, X_train: Any, labels: np.ndarray, labeled: np.ndarray) -> RunResult:
+        task, data, trainer = self.task, self.data, self.trainer
+        log_likelihood = float(np.mean(trainer.log_likelihood(X_train, labels)))
+        test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)
+        if len(data.y_test) and not _waits_for_a_person(task):
+            test_error, confusion = self._test_error()
+        R = np.asarray(trainer.R)
+        if len(R) == 1:  # the class layer learned without labels: the same for every class
+            R = np.repeat(R, data.n_classes, axis=0)
+        weights = {"W": np.asarray(trainer.W), "R": R}
+        parameters = task.parameters
+        record: Record = {
+            "dataset": parameters.dataset,
+            "experiment": parameters.experiment or parameters.dataset,
+            "network": task.network,
+            "labels": task.labels,
+            "run": task.run,
+            "seed": parameters.seed,
+            "test_error": test_error,
+            "log_likelihood": log_likelihood,
+            "iterations": int(trainer.iteration),
+            "stopped_at": None if trainer.stopped_at is None else int(trainer.stopped_at),
+            "converged_at": None if trainer.converged_at is None else int(trainer.converged_at),
+            "seconds": round(self.seconds, 3),
+            "inference": parameters.inference,
+            "backend": parameters.backend,
+            "threads": parameters.threads,
+            "n_train": int(X_train.shape[0]),
+            "n_test": len(data.y_test),
+            "labeled_sha256": hashlib.sha256(labeled.astype("<i8").tobytes()).hexdigest(),
+            "weights_sha256": digest(weights),
+            "settings": task.settings(),
+            "versions": versions(),
+        }
+        details: Arrays = {name: np.asarray(values, dtype=float) for name, values in trainer.history.items()}
+        details["test_error_curve"] = self._curve_array()
+        details["confusion"] = confusion
+        details["labeled"] = labeled.astype(np.int64)
+        if getattr(trainer, "log_likelihood_at_start", None) is not None:
+            details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
+        if parameters.field_labels is not None:
+            from nesi.field_experiment import about_field_labels
+
+            about, answers = about_field_labels(parameters.field_labels, trainer)
+            record["field_labels"] = about
+            details |= answers
+        return RunResult(record, details, weights if task.keeps_weights else {})
 
 
 def _waits_for_a_person(task: RunTask) -> bool:

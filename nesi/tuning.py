@@ -19,7 +19,7 @@ from nesi.errors import NesiError, TrainingFailed
 from nesi.experiment import load_dataset
 from nesi.figures import save_figure, search_picture
 from nesi.records import append_record, locked, make_directory, repair_records, write_text
-from nesi.runs import training_settings
+from nesi.run_task import training_settings
 from nesi.seeds import random_stream
 from nesi.threads import limited_threads, threads_for
 

@@ -11,7 +11,8 @@ from test_runs import execute
 from nesi.config import validated
 from nesi.errors import NesiError
 from nesi.experiment import all_tasks, load_dataset, run_data, run_experiment
-from nesi.runs import Progress, train_run
+from nesi.run_task import Progress
+from nesi.runs import train_run
 
 COLUMN = {**SMALL, "networks": ["ff", "ff+", "r+"], "labels": [20, 50], "runs": 2, "threads": 1, "greedy": True}
 

@@ -15,7 +15,7 @@ from nesi.errors import NesiError
 from nesi.legacy.configuration import find_configuration, read_configuration
 from nesi.legacy.resolve import resolve
 from nesi.legacy.to_yaml import convert
-from nesi.runs import training_settings
+from nesi.run_task import training_settings
 from nesi.training import Trainer
 
 STARTS = {"input": "data", "input_bylabel": "class_means", "even": "uniform", "class": "delta"}

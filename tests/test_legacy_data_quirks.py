@@ -11,7 +11,8 @@ from command_line import SMALL
 from nesi.config import validated
 from nesi.experiment import all_tasks, load_dataset
 from nesi.points import choose_points
-from nesi.runs import RunData, _new_trainer, _training_set
+from nesi.run_task import RunData
+from nesi.runs import _new_trainer, _training_set
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

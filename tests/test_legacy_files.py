@@ -24,7 +24,8 @@ from nesi.legacy.h5_files import (
     write_weights,
 )
 from nesi.points import PointList, choose_points
-from nesi.runs import RunData, _training_set
+from nesi.run_task import RunData
+from nesi.runs import _training_set
 
 POINTS = PointList(np.array([1, 5, 9]), np.array([0, 2, 3, 4]), np.array([7, 8]))
 

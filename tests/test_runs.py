@@ -8,7 +8,8 @@ from command_line import SMALL
 
 from nesi.config import validated
 from nesi.experiment import all_tasks, load_dataset, run_data
-from nesi.runs import Progress, RunInterrupted, RunResult, train_run
+from nesi.run_task import Progress, RunResult
+from nesi.runs import RunInterrupted, train_run
 
 
 def execute(task: Any, data: Any, stop_after: int | None = None) -> RunResult:

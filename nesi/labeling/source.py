@@ -19,7 +19,7 @@ from nesi.field_training import with_answers
 from nesi.labels import mask_labels
 from nesi.points import choose_points
 from nesi.records import RECORDS, Record, read_records
-from nesi.runs import RunData, RunTask, training_settings
+from nesi.run_task import RunData, RunTask, training_settings
 from nesi.seeds import random_stream
 from nesi.settings import TrainingSettings
 from nesi.threads import limited_threads
