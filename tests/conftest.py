@@ -8,11 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from command_line import finish, start, write_params
 
 from nesi.threads import limited_threads
 
 _REAL_DATA = os.environ.get("NESI_DATA")  # before any test changes the environment
 
+_COMPARE_PROCESSES = {"test_cluster", "test_experiment_crashes", "test_experiment", "test_first_layers"}
 INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or find_spec("jax") is not None]
 
 
@@ -20,6 +22,21 @@ INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or
 def backend(request: pytest.FixtureRequest) -> str:
     """Every backend that is installed, one after the other."""
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compile in a process of its own: the process that compiles a graph rounds differently from those that load it.
+
+    For tests that compare the records of several processes bit for bit; it has to happen before all others.
+    """
+    if not _COMPARE_PROCESSES & {item.path.stem for item in request.session.items}:
+        return
+    folder = tmp_path_factory.mktemp("compiled")
+    overrides = [{"networks": ["r"], "inference": "truncated"}, {"networks": ["ff"], "greedy": True}]
+    once = {"iterations": 1, "runs": 1, "threads": 1, "networks": ["ff+", "r", "ff"], "overrides": overrides}
+    code, _, errors = finish(start(write_params(folder / "p.yaml", **once), "--out", folder / "out"), timeout=600)
+    assert code == 0, errors
 
 
 @pytest.fixture

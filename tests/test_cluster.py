@@ -54,8 +54,8 @@ def test_a_killed_worker_costs_time_and_no_record(
     address, workers = cluster
     params = write_params(tmp_path / "p.yaml", **LONG)
     out = tmp_path / "out"
+    assert run_here(params, "--out", tmp_path / "alone", "--quiet")[0] == 0  # compiles, too: workers find it done
     process = start(params, "--out", out, "--scheduler", address)
-    assert run_here(params, "--out", tmp_path / "alone", "--quiet")[0] == 0
     assert wait_for(lambda: checkpoints(out) or records(out), process)
     time.sleep(0.2)
     os.kill(workers[0].pid, signal.SIGKILL)
