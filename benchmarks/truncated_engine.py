@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import data_tools
+from nesi.engines.quick_inference import QuickInference
+from nesi.observations import Observations
 from nesi.training import Trainer, TrainingSettings
 
 A = 900.0
@@ -48,21 +50,30 @@ def main() -> None:
                 f"       whole training until converged: {seconds:.0f} s = {seconds / bare:.1f} sgemm passes, ", end=""
             )
             print(f"{iterations} iterations")
+            agreement, second_layer, exact_prediction, quick = result["prediction"]
+            print(f"       a pass of the second layer alone: {second_layer:.3f} s")
+            print(
+                f"       prediction of {agreement:.1%} of the test points is the same with truncated posteriors; ",
+                end="",
+            )
+            print(f"{quick:.1f} s with the search for neighbours, {exact_prediction:.1f} s with full posteriors")
 
 
 def one_size(C: int, whole_training: bool, quick: bool) -> dict[str, object]:
-    X = data_tools.load("mnist").X_train
-    X = X[:: 10 if quick else 1]
+    data = data_tools.load("mnist")
+    part_of_data = slice(None, None, 10 if quick else 1)
+    X, y_train = data.X_train[part_of_data], data.y_train[part_of_data]
     N = len(X)
     result: dict[str, object] = {}
     settings = TrainingSettings("ff", C, A, iterations=200, inference="truncated", greedy=True, tolerance=0.005)
-    truncated = Trainer(settings, X, np.full(N, -1), 10, np.random.default_rng(0))
+    truncated = Trainer(settings, X, y_train, 10, np.random.default_rng(0))  # the first layer sees no label
     started = time.perf_counter()
     passes = [truncated.run_iteration().seconds for _ in range(4)][1:]  # the first one looks for candidates
     if whole_training:
         while truncated.phase == "first":
             truncated.run_iteration()
         result["training"] = (time.perf_counter() - started, truncated.iteration)
+        result["prediction"] = prediction(truncated, data.X_test)
     result["memory"] = peak_megabytes()  # before the exact engine needs its own
     part = X[: max(1000, 10_000_000 // C)]
     exact = Trainer(
@@ -78,6 +89,25 @@ def one_size(C: int, whole_training: bool, quick: bool) -> dict[str, object]:
         times["products"].append((time.perf_counter() - started) * N / len(y))
         passes.append(truncated.run_iteration().seconds if truncated.phase == "first" else passes[-1])
     return result | {"truncated": np.median(passes), **{name: np.median(values) for name, values in times.items()}}
+
+
+def prediction(network: Trainer, X_test: np.ndarray) -> tuple[float, float, float, float]:
+    """Agreement of truncated and full posteriors, and seconds: a pass of the second layer, full, truncated."""
+    second_layer = np.median([network.run_iteration().seconds for _ in range(30)])
+    quick = QuickInference(network._kind, network.W, network.R, A, network.settings.truncated.active)
+    quick.posterior(Observations(X_test[:100], A))  # compiles
+    network.posterior(X_test[:100])
+    seconds, predicted = [], []
+    for posterior in (
+        lambda: network.posterior(X_test),
+        lambda: QuickInference(network._kind, network.W, network.R, A, network.settings.truncated.active).posterior(
+            Observations(X_test, A)
+        )[0],
+    ):
+        started = time.perf_counter()
+        predicted.append(posterior().argmax(axis=1))
+        seconds.append(time.perf_counter() - started)
+    return float(np.mean(predicted[0] == predicted[1])), float(second_layer), *seconds
 
 
 def peak_megabytes() -> float:

@@ -96,9 +96,11 @@ def inferred_class(s: Expression, R: Expression, G: Expression = 1, prior: Expre
     return s @ class_given_unit(R, prior).T / pt.as_tensor_variable(G).astype(s.dtype)
 
 
-def second_hidden(s: Expression, R: Expression, u: Expression, labels: Expression) -> Expression:
+def second_hidden(
+    s: Expression, R: Expression, u: Expression, labels: Expression, G: Expression = 1, prior: Expression | None = None
+) -> Expression:
     """T1.6: t_k = u_k for labeled data, sum_c p(k|c) s_c for unlabeled data."""
-    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R))
+    return pt.where(is_labeled(labels)[:, None], u, inferred_class(s, R, G, prior))
 
 
 # ---- self-labeling (Section 3.3) -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from nesi.checkpoints import load_arrays, save_arrays
 from nesi.config import load_parameters
 from nesi.errors import NesiError
+from nesi.field_labels import field_usage
 from nesi.records import make_directory, read_records
 
 # p(c|R) N, the number of training points a unit stands for: below 0.5 it is forgotten, below 1.5 it knows one point.
@@ -28,8 +29,8 @@ class Pruned(NamedTuple):
 
 
 def unit_usage(R: np.ndarray, n_train: int) -> np.ndarray:
-    """p(c|R) N with p(c|R) = sum_k R_kc / K."""
-    return R.sum(axis=0) / R.shape[0] * n_train
+    """p(c|R) N: the number of training points that each unit stands for."""
+    return field_usage(R) * n_train
 
 
 def prune(W: np.ndarray, R: np.ndarray, n_train: int, below: float = SINGLE_POINT) -> tuple[np.ndarray, np.ndarray]:

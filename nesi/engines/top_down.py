@@ -78,11 +78,10 @@ class TopDown:
 
     def second_hidden(self, s: Expression) -> Expression:
         """T1.6; for soft labels p(k | y, label)."""
-        inferred = equations.inferred_class(s, self.R, self.G, self.prior)
         u = self.u()
         if self.kind.soft:
             u = self._member_mass(u, *self._split(s, u)).mean(axis=0)
-        return pt.where(equations.is_labeled(self.labels)[:, None], u, inferred)
+        return equations.second_hidden(s, self.R, u, self.labels, self.G, self.prior)
 
     def updated_R(self, s: Expression, t: Expression, epsilon_R: Expression) -> Expression:
         """T1.8 over a mini-batch."""

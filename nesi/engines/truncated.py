@@ -18,7 +18,7 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import sparse_kernels, truncated_search, truncated_update
 from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
-from nesi.engines.exact import ExactEngine, Inference, StepInfo, as_arrays, common_drive
+from nesi.engines.exact import StepInfo, as_arrays, common_drive
 from nesi.engines.kinds import GraphKind, Kind
 from nesi.engines.top_down import SparseActivities, TopDown, mean_of_members
 from nesi.engines.weights import Weights
@@ -72,7 +72,7 @@ class TruncatedEngine(Weights):
         if not has_kernels(kind.backend):
             raise NesiError(f"Truncated inference needs the backend numba, but the backend is {kind.backend}.")
         self._kind, self._data, self._labels, self._rng = kind, data, labels, rng
-        self._A, self._threshold = np.asarray(normalization, "float64"), threshold
+        self._A = np.asarray(normalization, "float64")
         self._network_inputs = kind.network_inputs(threshold)
         self._G, C = kind.committee, len(W) // kind.committee
         self._settings = settings or TruncationSettings()
@@ -125,13 +125,6 @@ class TruncatedEngine(Weights):
         candidates = Candidates(*_e_step(self._kind.graph, self._leaders)(self._state, *inputs))
         units[indices] = candidates.units.reshape(len(indices), -1)
         return candidates
-
-    def infer(self, points: Points, labels: np.ndarray) -> Inference:
-        """New points get the full posterior."""
-        return self._exact().infer(points, labels)
-
-    def _exact(self) -> ExactEngine:
-        return ExactEngine(self._kind, self.W, self.R, float(self._A), self._threshold)
 
     # ---- candidates --------------------------------------------------------------------------------------------
 
