@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep = commands.add_parser("keep", help="copy records, summary and figures of an experiment, without the weights")
     keep.add_argument("directory", type=Path, metavar="DIR")
     keep.add_argument("target", type=Path, metavar="TARGET", help="for instance results/mnist")
+    keep.add_argument("--figures", nargs="+", metavar="PATTERN", help="names such as 'fields_*.png'")
     quote = commands.add_parser("quote", help="make the tables in documents again, from the records they name")
     quote.add_argument("documents", nargs="+", type=Path, metavar="FILE.md")
     quote.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="where results/ is (default: here)")
@@ -188,9 +189,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _keep(options: argparse.Namespace) -> int:
-    from nesi.results import keep_results
+    from nesi.results import KEPT_FIGURES, keep_results
 
-    for path in keep_results(options.directory, options.target):
+    for path in keep_results(options.directory, options.target, options.figures or KEPT_FIGURES):
         print(path)
     return 0
 

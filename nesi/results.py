@@ -10,6 +10,7 @@ that a test can tell when the two no longer agree:
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from nesi.compare import collect, markdown_table, summarize
@@ -17,11 +18,11 @@ from nesi.errors import NesiError
 from nesi.records import RECORDS, make_directory, read_records, write_text, write_whole
 
 KEPT = (RECORDS, "params.yaml", "summary.json", "summary.md")
-KEPT_FIGURES = ("error_by_labels.png", "training_*.png", "fields_*.png", "words_*.png")
+KEPT_FIGURES = ("error_by_labels.png", "training_*.png")  # those of weights and confusions are large
 _QUOTE = re.compile(r"(<!-- nesi compare ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def keep_results(directory: Path, target: Path, figures: tuple[str, ...] = KEPT_FIGURES) -> list[Path]:
+def keep_results(directory: Path, target: Path, figures: Sequence[str] = KEPT_FIGURES) -> list[Path]:
     """Copy what is small (records, parameters, summary, figures) and leave weights and details behind."""
     read_records(directory)  # complains about what is not an experiment
     missing = [name for name in KEPT if not (directory / name).is_file()]

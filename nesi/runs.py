@@ -260,5 +260,6 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _number(value: float) -> float | None:
+    """None for what is not known, such as the likelihood while only the second layer learns."""
+    return float(value) if np.isfinite(value) else None

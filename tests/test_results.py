@@ -38,6 +38,8 @@ def test_results_are_kept_and_quoted(tmp_path: Path) -> None:
     assert "records.jsonl" in output
     kept = {path.name for path in (tmp_path / "results" / "digits").rglob("*") if path.is_file()}
     assert kept >= {"records.jsonl", "params.yaml", "summary.md", "error_by_labels.png", "training_ff-L20.png"}
+    assert nesi("keep", tmp_path / "run", tmp_path / "few", "--figures", "fields_ff*.png")[0] == 0
+    assert [path.name for path in (tmp_path / "few" / "figures").iterdir()] == ["fields_ff-L20.png"]
     document = tmp_path / "page.md"
     document.write_text("Before\n<!-- nesi compare results/digits -->\nold\n<!-- end -->\nafter\n")
     assert nesi("quote", document, "--root", tmp_path) == (0, f"{document}: renewed\n")
