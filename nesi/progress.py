@@ -13,8 +13,11 @@ SECONDS_BETWEEN_LINES = 30.0
 class ProgressDisplay:
     """Counts runs and iterations; `quiet` keeps it silent."""
 
-    def __init__(self, total_runs: int, done_runs: int, iterations: dict[str, int], quiet: bool) -> None:
+    def __init__(
+        self, total_runs: int, done_runs: int, iterations: dict[str, int], quiet: bool, may_end_early: bool = False
+    ) -> None:
         self._total_runs, self._done_runs = total_runs, done_runs
+        self._about = "at most" if may_end_early else "about"
         self._iterations = iterations  # of each run that is still to do
         self._reached: dict[str, int] = {}
         self._resumed = 0
@@ -93,7 +96,7 @@ class ProgressDisplay:
         rest = sum(self._iterations.values()) - sum(self._reached.values())
         if self._started is None or done_here <= 0:
             return "time left unknown"
-        return f"about {duration(rest * (time.monotonic() - self._started) / done_here)} left"
+        return f"{self._about} {duration(rest * (time.monotonic() - self._started) / done_here)} left"
 
 
 def duration(seconds: float) -> str:

@@ -47,6 +47,10 @@ class RunTask:
         return sum(numbers.get(phase, self.parameters.iterations) for phase in phases)
 
     @property
+    def may_end_early(self) -> bool:
+        return self.parameters.tolerance is not None or self.parameters.stopping
+
+    @property
     def keeps_weights(self) -> bool:
         keep = self.parameters.keep_weights
         return keep == "all" or (keep == "first" and self.run == 1)

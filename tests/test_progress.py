@@ -56,6 +56,16 @@ def test_the_time_left_counts_neither_compilation_nor_resumed_iterations(
     assert left[-1] == "42 s"
 
 
+def test_runs_that_may_converge_take_at_most_so_long(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    display = ProgressDisplay(1, 0, {"ff-L10-run1": 500}, quiet=False, may_end_early=True)
+    for iteration in (1, 50):
+        display.iteration(Progress("ff-L10-run1", iteration, 500, None, 0.0))
+        clock.now += 49
+    display.run_finished("ff-L10-run1", RECORD)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "  ff-L10-run1 iteration 50/500, at most 8 min left"  # and no likelihood that is not known
+
+
 def test_quiet_is_silent(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     display = ProgressDisplay(1, 0, {"ff-L10-run1": 100}, quiet=True)
     clock.now += 100
