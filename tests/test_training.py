@@ -322,3 +322,21 @@ def test_units_that_start_from_labeled_points_know_their_class():
             assert columns[:, unit].max() < 0.6
     with pytest.raises(NesiError, match="needs units that start from points"):
         make_trainer(X, labels, R_init="points", W_init="data")
+
+
+ENGINES = {"exact": {}, "truncated": {"inference": "truncated"}, "layer by layer": {"greedy": True}}
+
+
+@pytest.mark.parametrize("settings", ENGINES.values(), ids=ENGINES)
+def test_weights_that_vanish_stay_at_a_floor_and_zeros_stay_zero(settings):
+    classes = np.arange(60) % 3
+    X = 100.0 * np.eye(3)[classes]  # so different that no point activates the unit of another class
+    W = np.array([normalised(x, 203.0) for x in X[:3]])
+    own = np.eye(3, dtype=bool)
+    for start, expected in ((0.9 * own + 0.1 / 3, 1e-30), (own.astype(float), 0.0)):
+        chosen = {"C": 3, "A": 203.0, "epsilon_R": 5.0, "iterations": 30, "W_init": W, "R_init": start, **settings}
+        trainer = make_trainer(X, classes, **chosen)
+        for _ in trainer:
+            pass
+        np.testing.assert_array_equal(trainer.R[~own], np.float32(expected))
+        np.testing.assert_allclose(trainer.R[own], 1, rtol=1e-6)

@@ -195,7 +195,7 @@ def _training_step(kind: GraphKind, learn: str) -> CompiledFunction:
         top_down = graph.top_down
         inferred = equations.inferred_class(s, graph.state["R"], top_down.G, top_down.prior)
         t, self_labeled = top_down.taught(inferred, threshold, epsilon_R)
-        updates["R"] = top_down.updated_R(s, t, epsilon_R).astype(kind.dtype)
+        updates["R"] = equations.without_denormals(top_down.updated_R(s, t, epsilon_R).astype(kind.dtype))
     if "W" in learn:
         updates |= graph.updates_of_W(*graph.gains(s, epsilon_W))
     inputs = [*graph.points, *graph.top_down.inputs, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]

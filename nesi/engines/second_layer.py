@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
+from nesi import equations
 from nesi.engines.backend import CompiledFunction, has_kernels, state_variable
 from nesi.engines.kinds import GraphKind, Kind
 from nesi.engines.top_down import SparseActivities, TopDown
@@ -53,7 +54,7 @@ def _second_layer_step(kind: GraphKind) -> CompiledFunction:
     epsilon_R, threshold = pt.vector("epsilon_R", dtype=dtype), pt.scalar("threshold", dtype=dtype)
     activities = SparseActivities(top_down, *s)
     t, self_labeled = top_down.taught(activities.inferred_class(), threshold, epsilon_R)
-    new_R = activities.updated_R(t, epsilon_R).astype(dtype)
+    new_R = equations.without_denormals(activities.updated_R(t, epsilon_R).astype(dtype))
     inputs = [*s, *top_down.inputs, epsilon_R, threshold]
     return CompiledFunction(
         "the step of the second layer", kind.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}

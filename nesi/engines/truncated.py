@@ -229,7 +229,7 @@ def _training_step(kind: GraphKind, learn: str, leaders: int) -> CompiledFunctio
         columns, rows = units.flatten().astype("int64"), pt.repeat(pt.arange(units.shape[0]), units.shape[1])
         activities = SparseActivities(graph.top_down, s.flatten(), columns, graph.starts, rows)
         t, self_labeled = graph.top_down.taught(activities.inferred_class(), threshold, epsilon_R)
-        updates["R"] = activities.updated_R(t, epsilon_R)
+        updates["R"] = equations.without_denormals(activities.updated_R(t, epsilon_R))
     if "W" in learn:
         names = ("W", "log_W", "W_sum", "log_W_sum")
         op = truncated_update.UpdateActiveRows(kind.rule, kind.sparse)
