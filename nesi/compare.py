@@ -137,7 +137,7 @@ def rows(cells: list[Cell]) -> list[list[str]]:
 
 def footnotes(cells: list[Cell]) -> list[str]:
     """What a reader of the table has to know."""
-    notes = []
+    notes = _count_of_verdicts(cells)
     if any(cell.runs < FEWEST_RUNS and cell.published_mean is not None for cell in cells):
         notes.append(
             f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
@@ -154,6 +154,14 @@ def footnotes(cells: list[Cell]) -> list[str]:
     if any(cell.published_also for cell in cells):
         notes.append("Two published values: the paper's main table / its appendix; the comparison uses the first.")
     return notes
+
+
+def _count_of_verdicts(cells: list[Cell]) -> list[str]:
+    """How many cells are better, within noise and worse, where there are several to count."""
+    counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (BETTER, WITHIN_NOISE, WORSE)}
+    if sum(counts.values()) < 2:
+        return []
+    return [f"Of {sum(counts.values())} cells " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) + "."]
 
 
 def terminal_table(cells: list[Cell]) -> str:

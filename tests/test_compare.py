@@ -58,6 +58,13 @@ def test_verdicts(errors: list[float], verdict: str) -> None:
     assert cell.verdict == verdict
 
 
+def test_verdicts_are_counted() -> None:
+    errors = {"ff": (18.0, 18.1, 18.2), "r+": (4.9, 5.0, 4.8), "ff+": (9.0, 9.1, 9.2)}
+    found = [record(run, e, network=name) for name, each in errors.items() for run, e in enumerate(each)]
+    assert "Of 3 cells 1 better, 1 within noise, 1 worse." in terminal_table(summarize(found))
+    assert "cells" not in terminal_table(summarize(found[:3]))
+
+
 def test_few_runs_need_a_larger_difference() -> None:
     assert welch(10.0, 0.3, 3, 9.0, 0.1, 100)[1] == WITHIN_NOISE
     assert welch(10.0, 0.3, 30, 9.0, 0.1, 100)[1] == WORSE
