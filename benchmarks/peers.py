@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from tqdm import tqdm
@@ -97,20 +96,25 @@ def label_spreading(X: np.ndarray, labels: np.ndarray, X_test: np.ndarray, seed:
 
 
 def self_training(X: np.ndarray, labels: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
-    model = SelfTrainingClassifier(LogisticRegression(max_iter=200), threshold=0.9, max_iter=5)
-    return model.fit(_scaled(X), labels).predict(_scaled(X_test))
+    return SelfTrainingClassifier(_regression()).fit(_from_0_to_1(X), labels).predict(_from_0_to_1(X_test))
 
 
 def logistic_regression(X: np.ndarray, labels: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
     known = labels >= 0
-    return (
-        make_pipeline(LogisticRegression(max_iter=1000)).fit(_scaled(X[known]), labels[known]).predict(_scaled(X_test))
-    )
+    return _regression().fit(_from_0_to_1(X[known]), labels[known]).predict(_from_0_to_1(X_test))
+
+
+def _regression() -> LogisticRegression:
+    return LogisticRegression(max_iter=100)
 
 
 def nearest_neighbour(X: np.ndarray, labels: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
     known = labels >= 0
     return KNeighborsClassifier(1).fit(_scaled(X[known]), labels[known]).predict(_scaled(X_test))
+
+
+def _from_0_to_1(X: np.ndarray) -> np.ndarray:
+    return X / np.float32(255)
 
 
 def _scaled(X: np.ndarray) -> np.ndarray:
