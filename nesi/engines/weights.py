@@ -6,6 +6,8 @@ import numpy as np
 
 from nesi.engines.backend import State
 
+_UNITS_FOR_REFERENCE = 2000  # at most; any value near the mean does
+
 
 class Weights:
     """W, R, log W and the row sums, in the form in which they are lent to compiled functions.
@@ -29,12 +31,13 @@ class Weights:
 
         Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
         """
-        W = self.W
+        W, log_W = self.W, self._state.get("log_W")  # large: a new array for it would take longer than the logarithms
         reference = np.zeros(W.shape[1], self._dtype)
         with np.errstate(invalid="ignore", divide="ignore"):  # whoever trains says what is wrong with such weights
-            log_W = np.log(W)
+            log_W = np.log(W, out=log_W)
             if not self._sparse_data:
-                reference += log_W.mean(axis=0, dtype="float64").astype(self._dtype)
+                some = log_W[:: 1 + len(W) // _UNITS_FOR_REFERENCE]
+                reference += some.mean(axis=0, dtype="float64").astype(self._dtype)
                 log_W -= reference
         sums = {"W_sum": W.sum(axis=1, dtype="float64"), "log_W_sum": log_W.sum(axis=1, dtype="float64")}
         self._state |= {"log_W": log_W, "reference": reference, **sums}
