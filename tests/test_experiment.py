@@ -129,6 +129,7 @@ def test_what_the_user_can_mend_ends_in_one_sentence(
     changes: dict, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NESI_DATA", str(tmp_path))
+    monkeypatch.setenv("NESI_CACHE", str(tmp_path))
     code, _, errors = run_here(
         write_params(tmp_path / "p.yaml", **changes), "--out", tmp_path / "out", "--data-dir", tmp_path
     )

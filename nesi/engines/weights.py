@@ -31,7 +31,9 @@ class Weights:
 
         Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
         """
-        W, log_W = self.W, self._state.get("log_W")  # large: a new array for it would take longer than the logarithms
+        W, log_W = self.W, self._state.get("log_W")
+        if not isinstance(log_W, np.ndarray):  # nothing to write over; a new array takes longer than the logarithms
+            log_W = None
         reference = np.zeros(W.shape[1], self._dtype)
         with np.errstate(invalid="ignore", divide="ignore"):  # whoever trains says what is wrong with such weights
             log_W = np.log(W, out=log_W)
