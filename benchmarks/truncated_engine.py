@@ -95,18 +95,16 @@ def one_size(C: int, whole_training: bool, quick: bool) -> dict[str, object]:
 def prediction(network: Trainer, X_test: np.ndarray) -> tuple[float, float, float, float]:
     """Agreement of truncated and full posteriors, and seconds: a pass of the second layer, full, truncated."""
     second_layer = np.median([network.run_iteration().seconds for _ in range(30)])
-    quick = QuickInference(network._kind, network.W, network.R, A, network.settings.truncated.active)
-    quick.posterior(Observations(X_test[:100], A))  # compiles
-    network.posterior(X_test[:100])
+
+    def truncated_posterior(X: np.ndarray) -> np.ndarray:  # with the search for neighbouring fields
+        quick = QuickInference(network._kind, network.W, network.R, A, network.settings.truncated.active)
+        return quick.posterior(Observations(X, A))[0]
+
     seconds, predicted = [], []
-    for posterior in (
-        lambda: network.posterior(X_test),
-        lambda: QuickInference(network._kind, network.W, network.R, A, network.settings.truncated.active).posterior(
-            Observations(X_test, A)
-        )[0],
-    ):
+    for posterior in (network.posterior, truncated_posterior):
+        posterior(X_test[:100])  # compiles
         started = time.perf_counter()
-        predicted.append(posterior().argmax(axis=1))
+        predicted.append(posterior(X_test).argmax(axis=1))
         seconds.append(time.perf_counter() - started)
     return float(np.mean(predicted[0] == predicted[1])), float(second_layer), *seconds
 
