@@ -34,6 +34,7 @@ from nesi.parameter_sections import (
     TruncatedOptions,
     TuningOptions,
     WeightFile,
+    Width,
     WStart,
     shown,
 )
@@ -74,7 +75,7 @@ class ExperimentParameters(Section):
     minibatch_rule: Literal["sequential", "summed"] = "sequential"
     shuffle: Annotated[bool, Field(strict=True)] = True
     stopping: Annotated[bool, Field(strict=True)] = False
-    stopping_width: Annotated[int, Field(strict=True, ge=2, le=10_000_000)] = 20  # iterations in the moving window
+    stopping_width: Width = 20  # iterations in the moving window
     greedy: Annotated[bool, Field(strict=True)] = False
     share_first_layer: Annotated[bool, Field(strict=True)] = False  # greedy: one W for all runs, not one per run
     tolerance: Rate | None = None  # end early when the log-likelihood hardly rises any more

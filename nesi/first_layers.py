@@ -26,7 +26,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _IDENTITY = (
     *("dataset", "data", "seed", "threads", "run", "C", "A", "epsilon_W", "minibatch_rule", "inference", "truncated"),
     *("backend", "dtype", "shuffle", "stopping", "tolerance", "W_init", "R_init", "train_size", "share_first_layer"),
-    "committee",
+    *("stopping_width", "committee"),
 )
 
 

@@ -12,6 +12,7 @@ Backend = Literal["numba", "c", "jax"]
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 Size = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 Rate = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
+Width = Annotated[int, Field(strict=True, ge=2, le=10_000_000)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Labels = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)] | Literal["all"]  # 0 only with field_labels
 Option = (
@@ -109,6 +110,7 @@ class CellOverride(Section):
     minibatch_rule: Literal["sequential", "summed"] | None = None
     inference: Inference | None = None
     stopping: Annotated[bool, Field(strict=True)] | None = None
+    stopping_width: Width | None = None
     greedy: Annotated[bool, Field(strict=True)] | None = None
     tolerance: Rate | None = None
     W_init: WStart | None = None

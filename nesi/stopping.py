@@ -51,11 +51,13 @@ class LikelihoodDrop:
             self._weights.append((int(iteration), {name: state[name][i] for name in ("W", "R")}))
 
 
-def has_converged(history: dict[str, list[float]], tolerance: float, start: int = 0, window: int = 10) -> bool:
+def has_converged(
+    history: dict[str, list[float]], tolerance: float, start: int = 0, or_falls: bool = True, window: int = 10
+) -> bool:
     """Whether the log-likelihood has risen by less than `tolerance` per iteration between the last two windows.
 
     Only what came after iteration `start` counts. A network with self-labeling goes on while the share of points that
-    it labels still grows.
+    it labels still grows. `or_falls` is False where the stopping criterion looks after a likelihood that falls.
     """
     likelihood, share = history["log_likelihood"][start:], history["self_labeled"][start:]
     if len(likelihood) < 2 * window:
@@ -64,4 +66,5 @@ def has_converged(history: dict[str, list[float]], tolerance: float, start: int 
     def rise(values: list[float]) -> float:
         return float(np.mean(values[-window:]) - np.mean(values[-2 * window : -window])) / window
 
-    return rise(likelihood) < tolerance and rise(share) < 1e-3
+    lowest = -np.inf if or_falls else 0.0
+    return lowest <= rise(likelihood) < tolerance and rise(share) < 1e-3

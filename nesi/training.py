@@ -230,7 +230,8 @@ class Trainer:
                 self.stopped_at, weights = self._stopping.centre()
                 self._engine.set_weights(weights["W"], weights["R"])
                 return True
-            if settings.tolerance is not None and has_converged(self.history, settings.tolerance, start):
+            or_falls = self._stopping is None
+            if settings.tolerance is not None and has_converged(self.history, settings.tolerance, start, or_falls):
                 self.converged_at = self.iteration
                 return True
         return self.iteration - start >= settings.iterations_of(info.phase)

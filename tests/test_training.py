@@ -291,6 +291,21 @@ def test_training_that_was_stopped_returns_the_weights_of_the_centre():
     np.testing.assert_array_equal(trainer.W, kept[centre - 1])
 
 
+@pytest.mark.parametrize("stopping", [False, True])
+def test_a_falling_likelihood_is_left_to_the_stopping_criterion(stopping):
+    X, labels = make_data(N=30)
+    fall = [*np.linspace(-50, -40, 5), *np.linspace(-40, -60, 60)]
+    trainer = make_trainer(X, labels, stopping=stopping, tolerance=0.01, iterations=65)
+    learn, curve = trainer._learn, iter(fall)
+    trainer._learn = lambda *arguments, **options: (next(curve), learn(*arguments, **options)[1])
+    for _ in trainer:
+        pass
+    if stopping:
+        assert (trainer.iteration, trainer.stopped_at, trainer.converged_at) == (*first_stop(fall), None)
+    else:
+        assert (trainer.iteration, trainer.stopped_at, trainer.converged_at) == (20, None, 20)
+
+
 def test_greedy_training_that_was_stopped_still_trains_the_second_layer():
     X, labels = make_data(N=30)
     fall = iter([*np.linspace(-50, -40, 25), *np.linspace(-40, -60, 60)])
