@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,11 @@ FEWEST_RUNS = 3
 SIGNIFICANCE = 0.05
 BETTER, WITHIN_NOISE, WORSE = "better", "within noise", "worse"
 TOO_FEW, NOT_PUBLISHED = "too few runs to say", "not in the paper"
+# Settings that become columns where they tell two rows apart, in this order.
+TELLING = (
+    *("C", "committee", "A", "epsilon_W", "epsilon_R", "threshold", "class_assignment", "inference", "greedy"),
+    *("W_init", "R_init", "batch_size", "tolerance", "train_size"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Cell:
     mean_log_likelihood: float
     mean_seconds: float
     fields: int | None = None  # how many fields were labeled instead of points
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def collect(directories: list[Path]) -> list[Record]:
@@ -112,7 +118,8 @@ def welch(
 def rows(cells: list[Cell]) -> list[list[str]]:
     """The table, as text: header first."""
     several = len({cell.experiment for cell in cells}) > 1
-    header = ["network", "labels", "ours [%]", "paper [%]", "difference", "z", "verdict"]
+    telling = _telling_settings(cells)
+    header = ["network", "labels", *telling, "ours [%]", "paper [%]", "difference", "z", "verdict"]
     table = [(["experiment"] if several else []) + header]
     for cell in cells:
         ours = f"{_with_sem(cell.mean, cell.sem)} ({cell.runs})"
@@ -125,6 +132,7 @@ def rows(cells: list[Cell]) -> list[list[str]]:
         row = [
             cell.network,
             str(cell.labels) if cell.fields is None else f"{cell.fields} fields",
+            *(_shown(cell.settings.get(key)) for key in telling),
             ours,
             paper,
             "-" if cell.difference is None else f"{cell.difference:+.2f}",
@@ -133,6 +141,22 @@ def rows(cells: list[Cell]) -> list[list[str]]:
         ]
         table.append(([cell.experiment] if several else []) + row)
     return table
+
+
+def _telling_settings(cells: list[Cell]) -> list[str]:
+    """The settings by which cells of the same network and number of labels differ."""
+    twins: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        twins.setdefault((cell.experiment, cell.dataset, cell.network, cell.labels, cell.fields), []).append(cell)
+    return [
+        key
+        for key in TELLING
+        if any(len({_shown(cell.settings.get(key)) for cell in same}) > 1 for same in twins.values())
+    ]
+
+
+def _shown(setting: Any) -> str:
+    return "-" if setting is None else f"{setting:g}" if isinstance(setting, float) else str(setting)
 
 
 def footnotes(cells: list[Cell]) -> list[str]:
@@ -222,6 +246,7 @@ def _cell(records: list[Record]) -> Cell:
         mean_log_likelihood=statistics.fmean(float(record["log_likelihood"]) for record in records),
         mean_seconds=statistics.fmean(float(record["seconds"]) for record in records),
         fields=(first["settings"].get("field_labels") or {}).get("fields"),
+        settings={key: first["settings"][key] for key in TELLING if key in first["settings"]},
     )
 
 

@@ -109,6 +109,17 @@ def test_directories_are_merged_and_runs_counted_once(tmp_path: Path) -> None:
     assert (cell.runs, cell.mean) == (3, 5.0)
 
 
+def test_rows_that_would_look_alike_are_told_apart_by_their_settings() -> None:
+    hard = {**SETTINGS, "class_assignment": "hard max"}
+    small = {**SETTINGS, "C": 500}
+    cells = summarize([record(1, 4.0), record(1, 5.0, settings=hard), record(1, 6.0, labels=10, settings=small)])
+    header, _, *lines = terminal_table(cells).splitlines()
+    assert header.split()[:4] == ["network", "labels", "class_assignment", "ours"]
+    starts = sorted(" ".join(line.split())[:20] for line in lines[:3])
+    assert starts == ["r+ 10 - 6.00 (1) 17.", "r+ 100 - 4.00 (1) 4.", "r+ 100 hard max 5.00"]
+    assert "class_assignment" not in terminal_table(summarize([record(1, 4.0), record(2, 5.0)]))
+
+
 def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
     append_record(tmp_path, record(1, 4.0))
     command = [sys.executable, "-m", "nesi", "compare", str(tmp_path), "--out", str(tmp_path / "merged")]
