@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compare = commands.add_parser("compare", help="ours against the paper, from existing records")
     compare.add_argument("directories", nargs="+", type=Path, metavar="DIR")
     compare.add_argument("--out", type=Path, help="also write summary.json and summary.md to this directory")
+    compare.add_argument("--show", nargs="+", default=[], choices=("log_likelihood", "seconds"), help="more columns")
     report = commands.add_parser("report", help="make summary, figures and report.html again, from existing records")
     report.add_argument("directory", type=Path, metavar="DIR")
     keep = commands.add_parser("keep", help="copy records, summary and figures of an experiment, without the weights")
@@ -173,7 +174,7 @@ def _compare(options: argparse.Namespace) -> int:
     cells = summarize(collect(options.directories))
     if not cells:
         raise NesiError("there is no finished run to compare yet.")
-    print(terminal_table(cells))
+    print(terminal_table(cells, options.show))
     if options.out is not None:
         make_directory(options.out)
         write_summary(options.out, cells)

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,12 @@ def write_summary(directory: Path, cells: list[Cell]) -> None:
     write_text(directory / "summary.md", markdown(cells))
 
 
+SHOWABLE: dict[str, Callable[[Cell], str]] = {
+    "log_likelihood": lambda cell: f"{cell.mean_log_likelihood:.2f}",
+    "seconds": lambda cell: f"{cell.mean_seconds:.0f}",
+}
+
+
 def welch(
     mean: float,
     sem: float | None,
@@ -115,11 +122,12 @@ def welch(
     return z, BETTER if z < 0 else WORSE
 
 
-def rows(cells: list[Cell]) -> list[list[str]]:
-    """The table, as text: header first."""
+def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
+    """The table, as text: header first. `show` asks for more columns, of those in SHOWABLE."""
     several = len({cell.experiment for cell in cells}) > 1
     telling = _telling_settings(cells)
-    header = ["network", "labels", *telling, "ours [%]", "paper [%]", "difference", "z", "verdict"]
+    more = [name.replace("_", "-") for name in show]
+    header = ["network", "labels", *telling, "ours [%]", *more, "paper [%]", "difference", "z", "verdict"]
     table = [(["experiment"] if several else []) + header]
     for cell in cells:
         ours = f"{_with_sem(cell.mean, cell.sem)} ({cell.runs})"
@@ -134,6 +142,7 @@ def rows(cells: list[Cell]) -> list[list[str]]:
             str(cell.labels) if cell.fields is None else f"{cell.fields} fields",
             *(_shown(cell.settings.get(key)) for key in telling),
             ours,
+            *(SHOWABLE[name](cell) for name in show),
             paper,
             "-" if cell.difference is None else f"{cell.difference:+.2f}",
             "-" if cell.z is None else f"{cell.z:+.1f}",
@@ -188,8 +197,8 @@ def _count_of_verdicts(cells: list[Cell]) -> list[str]:
     return [f"Of {sum(counts.values())} cells " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) + "."]
 
 
-def terminal_table(cells: list[Cell]) -> str:
-    table = rows(cells)
+def terminal_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
+    table = rows(cells, show)
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
     lines.insert(1, "-" * max(len(line) for line in lines))
@@ -200,8 +209,8 @@ def markdown(cells: list[Cell]) -> str:
     return f"# Ours against the paper\n\nTest error: mean ± standard error (number of runs).\n\n{markdown_table(cells)}"
 
 
-def markdown_table(cells: list[Cell]) -> str:
-    table = rows(cells)
+def markdown_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
+    table = rows(cells, show)
     lines = ["| " + " | ".join(table[0]) + " |", "|" + "---|" * len(table[0])]
     lines += [
         "| " + " | ".join(text.replace("|", "\\|").replace("*", "\\*") for text in row) + " |" for row in table[1:]

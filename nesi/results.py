@@ -3,7 +3,7 @@
 A document marks a table with two comments. What stands between them is made from the records and nothing else, so
 that a test can tell when the two no longer agree:
 
-    <!-- nesi compare results/mnist labels=10,100 network=ff+,r+ -->
+    <!-- nesi compare results/mnist labels=10,100 network=ff+,r+ show=seconds -->
     ...
     <!-- end -->
 """
@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nesi.compare import collect, markdown_table, summarize
+from nesi.compare import SHOWABLE, collect, markdown_table, summarize
 from nesi.errors import NesiError
 from nesi.records import RECORDS, make_directory, read_records, write_text, write_whole
 
@@ -46,13 +46,20 @@ def quoted_tables(text: str, root: Path) -> str:
     def table(match: re.Match[str]) -> str:
         words = match[2].split()
         cells = summarize(collect([root / word for word in words if "=" not in word]))
+        show: list[str] = []
         for name, _, wanted in (word.partition("=") for word in words if "=" in word):
-            if name not in ("network", "labels", "C"):
-                raise NesiError(f"a table is marked with '{name}=', but knows network=, labels= and C= only.")
-            cells = [cell for cell in cells if str(getattr(cell, name)) in wanted.split(",")]
+            if name == "show" and set(wanted.split(",")) <= set(SHOWABLE):
+                show = wanted.split(",")
+            elif name in ("network", "labels", "C"):
+                cells = [cell for cell in cells if str(getattr(cell, name)) in wanted.split(",")]
+            else:
+                raise NesiError(
+                    f"a table is marked with '{name}={wanted}', but all that can be asked for is network=, labels=, C= "
+                    f"and show={','.join(SHOWABLE)}."
+                )
         if not cells:
             raise NesiError(f"the table that is marked '{match[2]}' has no finished run.")
-        return f"{match[1]}\n{markdown_table(cells)}\n{match[4]}"
+        return f"{match[1]}\n{markdown_table(cells, show)}\n{match[4]}"
 
     return _QUOTE.sub(table, text)
 

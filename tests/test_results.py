@@ -52,7 +52,17 @@ def test_results_are_kept_and_quoted(tmp_path: Path) -> None:
     document.write_text(text.replace("results/digits -->", "results/digits network=ff labels=20,30 -->"))
     nesi("quote", document, "--root", tmp_path)
     assert f"| ff | 20 | {cell.mean:.2f} ± {cell.sem:.2f} (3) |" in document.read_text()
-    for mark, words in (("labels=30", "has no finished run"), ("label=20", "knows network=, labels= and C= only")):
+    document.write_text(text.replace("results/digits -->", "results/digits show=log_likelihood,seconds -->"))
+    nesi("quote", document, "--root", tmp_path)
+    shown = (
+        f"| ff | 20 | {cell.mean:.2f} ± {cell.sem:.2f} (3) | {cell.mean_log_likelihood:.2f} | {cell.mean_seconds:.0f} |"
+    )
+    assert shown in document.read_text()
+    for mark, words in (
+        ("labels=30", "has no finished run"),
+        ("label=20", "all that can be asked for"),
+        ("show=hours", "show=hours"),
+    ):
         document.write_text(text.replace("results/digits -->", f"results/digits {mark} -->"))
         code, output = nesi("quote", document, "--root", tmp_path)
         assert code == 2
