@@ -151,8 +151,8 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 128 + outcome.signal
-    from nesi.compare import terminal_table
     from nesi.report import make_report
+    from nesi.tables import terminal_table
 
     cells = make_report(directory)
     if cells:
@@ -168,8 +168,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from nesi.compare import collect, summarize, terminal_table, write_summary
+    from nesi.compare import collect, summarize
     from nesi.records import make_directory
+    from nesi.tables import terminal_table, write_summary
 
     cells = summarize(collect(options.directories))
     if not cells:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from nesi import compare, figures, weight_figures
+from nesi import compare, figures, tables, weight_figures
 from nesi.checkpoints import Arrays, load_arrays
 from nesi.compare import Cell
 from nesi.config import ExperimentParameters, load_parameters
@@ -25,7 +25,7 @@ def make_report(directory: Path) -> list[Cell]:
     """(Re)make summary.json, summary.md, figures/*.png and report.html; returns the cells of the table."""
     records = compare.collect([directory])
     cells = compare.summarize(records)
-    compare.write_summary(directory, cells)
+    tables.write_summary(directory, cells)
     parameters = load_parameters(directory / "params.yaml")
     dataset = _read_dataset(directory)
     make_directory(directory / "figures")
@@ -133,8 +133,8 @@ def page(
         f"<p class='lead'>{_text(_lead(dataset, records, parameters))}</p>",
     ]
     body.append("<h2>Ours against the paper</h2>")
-    body.append(_table(compare.rows(cells)) if cells else "<p>No run is finished yet.</p>")
-    body += [f"<p class='note'>{_text(note)}</p>" for note in compare.footnotes(cells)]
+    body.append(_table(tables.rows(cells)) if cells else "<p>No run is finished yet.</p>")
+    body += [f"<p class='note'>{_text(note)}</p>" for note in tables.footnotes(cells)]
     for heading, pictures in sections:
         body.append(f"<h2>{_text(heading)}</h2>")
         body += [_picture(directory / "figures" / file, caption) for file, caption in pictures]

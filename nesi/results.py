@@ -13,9 +13,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nesi.compare import SHOWABLE, collect, markdown_table, summarize
+from nesi.compare import collect, summarize
 from nesi.errors import NesiError
 from nesi.records import RECORDS, make_directory, read_records, write_text, write_whole
+from nesi.tables import SHOWABLE, markdown_table
 
 KEPT = (RECORDS, "params.yaml", "summary.json", "summary.md")
 KEPT_FIGURES = ("error_by_labels.png", "training_*.png")  # those of weights and confusions are large

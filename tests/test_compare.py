@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nesi.compare import BETTER, NOT_PUBLISHED, TOO_FEW, WITHIN_NOISE, WORSE, collect, summarize, terminal_table, welch
+from nesi.compare import BETTER, NOT_PUBLISHED, TOO_FEW, WITHIN_NOISE, WORSE, collect, summarize, welch
 from nesi.errors import NesiError
 from nesi.records import append_record
+from nesi.tables import terminal_table
 
 SETTINGS = {"C": 10000, "A": 900.0, "epsilon_W": 0.2, "epsilon_R": 0.2, "threshold": 0.6, "iterations": 500}
 
@@ -98,6 +99,12 @@ def test_one_label_per_class_has_2000_iterations_in_the_paper() -> None:
 def test_what_is_not_in_the_paper_is_said() -> None:
     (cell,) = summarize([record(1, 5.0, labels=123)])
     assert (cell.verdict, cell.published_mean, cell.z) == (NOT_PUBLISHED, None, None)
+    alone = terminal_table([cell])
+    assert "The paper has no numbers for this." in alone
+    assert "verdict" not in alone
+    beside = terminal_table([cell, *summarize([record(1, 5.0)])])
+    assert "not in the paper" in beside
+    assert "no numbers" not in beside
 
 
 def test_directories_are_merged_and_runs_counted_once(tmp_path: Path) -> None:

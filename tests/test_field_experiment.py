@@ -8,9 +8,10 @@ import pytest
 from command_line import ROOT, finish, records, run_here, sentences, start, wait_for, write_params
 
 from nesi.checkpoints import load_arrays
-from nesi.compare import footnotes, rows, summarize
+from nesi.compare import summarize
 from nesi.config import load_parameters
 from nesi.field_labels import ORACLE
+from nesi.tables import footnotes, rows
 
 FIELDS: dict[str, Any] = {"labels": [0], "networks": ["ff", "r+"], "runs": 1, "C": 40, "iterations": 15}
 
