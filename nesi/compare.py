@@ -75,8 +75,12 @@ def summarize(records: list[Record]) -> list[Cell]:
     for record in records:
         if record.get("test_error") is not None:
             groups.setdefault(_cell_key(record), []).append(record)
-    order = sorted(groups, key=lambda key: (key[0], key[1], key[3], NETWORKS.index(key[2]), key[4]))
-    return [_cell(groups[key]) for key in order]
+
+    def place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+        experiment, dataset, network, labels, settings = key
+        return experiment, dataset, labels, NETWORKS.index(network), groups[key][0]["settings"].get("C") or 0, settings
+
+    return [_cell(groups[key]) for key in sorted(groups, key=place)]
 
 
 def welch(
