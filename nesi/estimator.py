@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
@@ -27,6 +29,7 @@ from nesi.label_model import label_model, soft_label_model
 from nesi.networks import get_network
 from nesi.observations import Observations, suggested_normalization
 from nesi.settings import TrainingSettings
+from nesi.stopping import self_labeling_advice
 from nesi.training import Trainer
 
 
@@ -146,6 +149,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self._random, self.seen_ = generator(self.random_state), points_and_labels(labeled, weights)
         for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=f"{self.network}-NeSi"):
             pass
+        unlabeled = 1 - float(np.mean(labeled))
+        if self.network.endswith("+") and (advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)):
+            warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         return self._keep(trainer)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> NeSiClassifier:

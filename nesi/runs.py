@@ -18,6 +18,7 @@ from nesi.points import PointList, choose_points
 from nesi.records import Record, StorageError
 from nesi.run_task import Progress, RunData, RunResult, RunTask, training_settings
 from nesi.seeds import random_stream
+from nesi.stopping import self_labeling_advice
 from nesi.threads import limited_threads
 
 
@@ -43,6 +44,10 @@ def train_run(
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
             sitting.first_layer()
         sitting.train()
+        if task.network.endswith("+"):
+            advice = self_labeling_advice(trainer.history["self_labeled"], float(np.mean(labels < 0)))
+            if advice is not None:
+                warn(f"{task.name}: {advice}")
         if task.parameters.class_assignment == "hard max":
             trainer.assign_hard_classes()
         result = sitting.result(X_train, labels, points.labeled)

@@ -68,3 +68,20 @@ def has_converged(
 
     lowest = -np.inf if or_falls else 0.0
     return lowest <= rise(likelihood) < tolerance and rise(share) < 1e-3
+
+
+def self_labeling_advice(share: list[float], unlabeled: float) -> str | None:
+    """What to say of a network with self-labeling that ended before self-labeling did; None if there is nothing.
+
+    `share`: how many of all points it labeled itself in each iteration; `unlabeled`: how many have no label. It sets in
+    late with few labels, and with few units, as R = 1/C is large then and a label changes little of it.
+    """
+    if not share or unlabeled <= 0:
+        return None
+    if share[-1] < 0.1 * unlabeled:
+        state = f"labels {100 * share[-1]:.1f} % of the points itself, so self-labeling has hardly set in"
+    elif len(share) > 10 and share[-1] - share[-11] > 0.01:
+        state = f"labels {100 * share[-1]:.1f} % of the points itself, and more with every iteration"
+    else:
+        return None
+    return f"at the end of training the network {state}: more iterations of the second layer may lower the error."

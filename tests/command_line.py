@@ -57,8 +57,9 @@ def finish(process: "subprocess.Popen[str]", timeout: float = 180) -> tuple[int,
 
 
 def sentences(errors: str) -> list[str]:
-    """Lines of standard error, without the core's notes that it compiles something."""
-    return [line for line in errors.splitlines() if not line.startswith("nesi: compiling")]
+    """Lines of standard error, without notes that something is compiled or that a training was short."""
+    lines = (line for line in errors.splitlines() if not line.startswith("nesi: compiling"))
+    return [line for line in lines if "more iterations of the second layer may lower the error" not in line]
 
 
 def wait_for(condition: Callable[[], Any], process: "subprocess.Popen[str] | None" = None, timeout: float = 120) -> Any:

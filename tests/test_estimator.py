@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy_twin import Twin
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from test_training import make_data
 
 from nesi import NeSiClassifier
@@ -220,3 +223,12 @@ def test_partial_fit_knows_classes_that_come_later():
     model.partial_fit(X[y > 0], y[y > 0])
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     assert model.predict_proba(X).shape == (90, 3)
+
+
+def test_training_that_ends_before_self_labeling_is_pointed_out():
+    X, labels = make_data()
+    with pytest.warns(ConvergenceWarning, match="self-labeling has hardly set in: more iterations"):
+        make_model(max_iter=1, epsilon_r=0.01).fit(X, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_model(max_iter=1, network="ff").fit(X, labels)

@@ -27,6 +27,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+def test_a_run_that_ends_before_self_labeling_is_pointed_out(tmp_path: Path) -> None:
+    params = write_params(tmp_path / "params.yaml", networks=["ff+"], runs=1, epsilon_R=0.01)
+    code, _, errors = run_here(params, "--out", tmp_path / "out")
+    assert code == 0
+    assert "warning: ff+-L20-run1: at the end of training the network labels 0.0 % of the points itself" in errors
+
+
 def test_the_output_directory_holds_what_was_promised(finished: Path) -> None:
     for name in ("params.yaml", "records.jsonl", "summary.json", "summary.md", "report.html"):
         assert (finished / name).stat().st_size > 0

@@ -10,7 +10,7 @@ from nesi import NeSiClassifier
 from nesi.errors import NesiError, TrainingFailed
 from nesi.initialization import initial_R, initial_W, units_of_classes
 from nesi.observations import Observations
-from nesi.stopping import LikelihoodDrop
+from nesi.stopping import LikelihoodDrop, self_labeling_advice
 from nesi.training import Trainer, TrainingSettings
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
@@ -355,3 +355,21 @@ def test_weights_that_vanish_stay_at_a_floor_and_zeros_stay_zero(settings):
             pass
         np.testing.assert_array_equal(trainer.R[~own], np.float32(expected))
         np.testing.assert_allclose(trainer.R[own], 1, rtol=1e-6)
+
+
+# ---- advice --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "unlabeled", "words"),
+    [
+        ([0.0] * 50, 0.9, "labels 0.0 % of the points itself, so self-labeling has hardly set in"),
+        (list(np.linspace(0.1, 0.6, 50)), 0.9, "labels 60.0 % of the points itself, and more with every iteration"),
+        ([0.0] * 20 + [0.8] * 30, 0.9, None),
+        ([0.0] * 50, 0.0, None),  # every point has a label: nothing to do
+        ([], 0.9, None),
+    ],
+)
+def test_training_that_ends_before_self_labeling_gets_advice(share, unlabeled, words):
+    advice = self_labeling_advice(share, unlabeled)
+    assert advice is None if words is None else words in advice
