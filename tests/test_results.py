@@ -1,5 +1,6 @@
 """What is kept in results/, and the documents that quote it."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -72,3 +73,10 @@ def test_results_are_kept_and_quoted(tmp_path: Path) -> None:
     code, output = nesi("quote", document, "--root", tmp_path)
     assert code == 2
     assert "no such directory" in output
+
+
+def test_every_directory_of_results_is_explained() -> None:
+    table = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^\| `([^`]+)` \| `([^`]+\.yaml)` \|", table, flags=re.MULTILINE)
+    assert sorted(name for name, _ in explained) == [path.name for path in RESULTS]
+    assert {file for _, file in explained} <= {path.name for path in (ROOT / "params").iterdir()}
