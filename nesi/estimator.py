@@ -150,7 +150,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=f"{self.network}-NeSi"):
             pass
         unlabeled = 1 - float(np.mean(labeled))
-        if self.network.endswith("+") and (advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)):
+        if get_network(self.network).self_labeling and (
+            advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)
+        ):
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         return self._keep(trainer)
 

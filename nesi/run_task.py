@@ -7,7 +7,7 @@ import numpy as np
 
 from nesi.checkpoints import Arrays
 from nesi.config import ExperimentParameters
-from nesi.networks import training_phases
+from nesi.networks import get_network, training_phases
 from nesi.records import Record
 
 SETTINGS = (
@@ -40,11 +40,16 @@ class RunTask:
     def total_iterations(self) -> int:
         """At most: training that converges ends earlier."""
         phases = training_phases(self.network, self.parameters.greedy)
-        if (options := self.parameters.field_labels) is not None:
-            goes_on = self.network.endswith("+") and options.by == "oracle"
-            phases = ("both", *(phase for phase in phases if goes_on and phase != "first"))
+        if self.parameters.field_labels is not None:
+            phases = ("both", *(phase for phase in phases if self.labels_points_itself and phase != "first"))
         numbers = {"second": self.parameters.iterations_R or self.parameters.iterations}
         return sum(numbers.get(phase, self.parameters.iterations) for phase in phases)
+
+    @property
+    def labels_points_itself(self) -> bool:
+        """Not before a person has labeled fields, if that is what the run waits for."""
+        options = self.parameters.field_labels
+        return get_network(self.network).self_labeling and (options is None or options.by == "oracle")
 
     @property
     def may_end_early(self) -> bool:

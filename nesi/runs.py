@@ -44,7 +44,7 @@ def train_run(
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
             sitting.first_layer()
         sitting.train()
-        if task.network.endswith("+"):
+        if task.labels_points_itself:
             advice = self_labeling_advice(trainer.history["self_labeled"], float(np.mean(labels < 0)))
             if advice is not None:
                 warn(f"{task.name}: {advice}")

@@ -47,7 +47,9 @@ def test_in_the_same_run_a_smaller_number_of_random_fields_is_a_part_of_a_larger
 
 def test_a_run_that_waits_for_a_person_is_not_tested(tmp_path: Path) -> None:
     params = write_params(tmp_path / "p.yaml", **FIELDS, field_labels={"fields": 20, "by": "person"})
-    assert run_here(params, "--out", tmp_path / "out", "--quiet")[0] == 0
+    code, _, errors = run_here(params, "--out", tmp_path / "out", "--quiet")
+    assert code == 0
+    assert "self-labeling" not in errors  # it has not begun, and is not missed
     record = records(tmp_path / "out")["r+", 0, 1]
     assert record["test_error"] is None
     assert record["iterations"] == 15
