@@ -15,30 +15,29 @@ from pathlib import Path
 
 from nesi.compare import collect, summarize
 from nesi.errors import NesiError
-from nesi.records import RECORDS, make_directory, read_records, write_text, write_whole
-from nesi.tables import SHOWABLE, markdown_table
+from nesi.records import RECORDS, make_directory, write_text, write_whole
+from nesi.tables import SHOWABLE, markdown_table, write_summary
 
-KEPT = (RECORDS, "params.yaml", "summary.json", "summary.md")
+KEPT = (RECORDS, "params.yaml")
 KEPT_FIGURES = ("error_by_labels.png", "training_*.png")  # those of weights and confusions are large
 _QUOTE = re.compile(r"(<!-- nesi compare ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def keep_results(directory: Path, target: Path, figures: Sequence[str] = KEPT_FIGURES) -> list[Path]:
-    """Copy what is small (records, parameters, summary, figures) and leave weights and details behind."""
-    read_records(directory)  # complains about what is not an experiment
-    missing = [name for name in KEPT if not (directory / name).is_file()]
-    if missing:
-        raise NesiError(f"{directory} has no {missing[0]}; make it with: python -m nesi report {directory}")
-    make_directory(target / "figures")
+    """Copy what is small (records, parameters, figures), leave weights and details behind, and sum up the records."""
+    cells = summarize(collect([directory]))  # complains about what is not an experiment
     sources = [directory / name for name in KEPT]
     sources += [path for pattern in figures for path in sorted((directory / "figures").glob(pattern))]
+    if missing := [source for source in sources if not source.is_file()]:
+        raise NesiError(f"{missing[0]}: no such file; give the --out directory of a run_experiment.py call.")
     kept = []
     for source in sources:
         place = target / source.relative_to(directory)
+        make_directory(place.parent)
         with source.open("rb") as stream:
             write_whole(place, lambda output, stream=stream: shutil.copyfileobj(stream, output))  # type: ignore[misc]
         kept.append(place)
-    return kept
+    return kept + write_summary(target, cells)
 
 
 def quoted_tables(text: str, root: Path) -> str:

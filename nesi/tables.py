@@ -131,9 +131,12 @@ def markdown_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write_summary(directory: Path, cells: list[Cell]) -> None:
-    write_text(directory / "summary.json", json.dumps([asdict(cell) for cell in cells], indent=2) + "\n")
-    write_text(directory / "summary.md", markdown(cells))
+def write_summary(directory: Path, cells: list[Cell]) -> list[Path]:
+    """The table for programs and for people; the names of both files."""
+    for_programs, for_people = directory / "summary.json", directory / "summary.md"
+    write_text(for_programs, json.dumps([asdict(cell) for cell in cells], indent=2) + "\n")
+    write_text(for_people, markdown(cells))
+    return [for_programs, for_people]
 
 
 def _with_sem(mean: float, sem: float | None) -> str:

@@ -11,6 +11,7 @@ from test_pruning import nesi
 from nesi.compare import collect, summarize
 from nesi.records import read_records
 from nesi.results import quoted_tables
+from nesi.tables import markdown
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RESULTS = sorted(path.parent for path in (ROOT / "results").rglob("records.jsonl"))
@@ -27,6 +28,7 @@ def test_kept_results_are_whole_and_small(directory: Path) -> None:
     cells = summarize(collect([directory]))
     assert sum(cell.runs for cell in cells) == len(read_records(directory)) > 0  # every run counts, and counts once
     assert (directory / "params.yaml").is_file()
+    assert (directory / "summary.md").read_text(encoding="utf-8") == markdown(cells)
     assert not list(directory.rglob("*.npz"))
     assert sum(path.stat().st_size for path in directory.rglob("*")) < 5_000_000
 
