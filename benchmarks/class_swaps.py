@@ -25,7 +25,7 @@ from scipy.stats import spearmanr
 
 import data_tools
 from nesi.checkpoints import load_arrays, save_arrays
-from nesi.labels import draw_labels, mask_labels
+from nesi.labels import UNLABELED, draw_labels, mask_labels
 from nesi.seeds import random_stream
 from nesi.threads import thread_environment
 from nesi.training import Trainer, TrainingSettings
@@ -76,7 +76,7 @@ def first_layer(arguments: argparse.Namespace, restart: int) -> np.ndarray:
     path = arguments.directory / f"first-layer-{restart}.npz"
     if not path.exists():
         data = data_tools.load("mnist")
-        unlabeled = np.full(len(data.y_train), -1)
+        unlabeled = np.full(len(data.y_train), UNLABELED)
         trainer = Trainer(settings_of(arguments), data.X_train, unlabeled, 10, random_stream(1, "class swaps", restart))
         while trainer.phase == "first":
             trainer.run_iteration()
@@ -102,7 +102,6 @@ def one_run(arguments: argparse.Namespace, draw: int, restart: int) -> dict[str,
         shares = np.bincount(believed, minlength=10) / len(believed)
         error = 100 * np.mean(trainer.posterior(data.X_test).argmax(axis=1) != data.y_test)
         run = {
-            "draw": draw,
             "log_likelihood": trainer.log_likelihood(data.X_train, labels).mean(),
             "imbalance": np.sum(shares * np.log(10 * np.maximum(shares, 1e-12))),
             "labels_lost": np.sum(believed[labeled] != data.y_train[labeled]),
