@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nesi.errors import NesiError, TrainingFailed
-from nesi.execution import LARGEST_NUMBER_OF_ATTEMPTS, Listener, StopRequest
+from nesi.execution import LARGEST_NUMBER_OF_ATTEMPTS, Listener, StopRequest, side_by_side
 from nesi.run_task import Progress, RunData, RunResult, RunTask
 from nesi.runs import RunInterrupted, train_run
 
@@ -39,7 +39,7 @@ def execute_on_cluster(
             waiting[task.name] = (task, future)
             future.add_done_callback(lambda done, name=task.name: arrived.put(("done", (name, done))))
 
-        for task in tasks:
+        for task in side_by_side(tasks, sum(client.nthreads().values())):
             submit(task)
         while waiting and not stop():
             try:

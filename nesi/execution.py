@@ -86,7 +86,7 @@ def execute_on_workers(
     A worker that dies (killed, out of memory) costs the time since the last checkpoint of its run and nothing else:
     the run goes to the front of the queue and a new worker takes the place of the dead one.
     """
-    waiting = deque(tasks)
+    waiting = deque(side_by_side(tasks, workers))
     attempts: dict[str, int] = {}
     team: list[_Worker] = []
     try:
@@ -113,6 +113,17 @@ def execute_on_workers(
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
+
+
+def side_by_side(tasks: list[RunTask], workers: int) -> list[RunTask]:
+    """As many runs of a cell next to each other as there are workers.
+
+    The cells of one run often have their first layer in common: were they given out together, all workers but one would
+    wait for it.
+    """
+    cells = {(task.network, task.labels): None for task in tasks}
+    order = {cell: number for number, cell in enumerate(cells)}
+    return sorted(tasks, key=lambda task: ((task.run - 1) // workers, order[task.network, task.labels], task.run))
 
 
 def _try_again(task: RunTask, attempts: dict[str, int], listener: Listener) -> None:

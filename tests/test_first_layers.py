@@ -10,6 +10,7 @@ from test_runs import execute
 
 from nesi.config import validated
 from nesi.errors import NesiError
+from nesi.execution import side_by_side
 from nesi.experiment import all_tasks, load_dataset, run_data, run_experiment
 from nesi.run_task import Progress
 from nesi.runs import train_run
@@ -85,6 +86,13 @@ def test_workers_wait_for_each_other_and_clean_up(tmp_path: Path) -> None:
     assert len(by_two.records) == 8
     assert of(by_two) == of(by_one)
     assert list((tmp_path / "two" / "checkpoints").iterdir()) == []
+
+
+def test_workers_that_are_given_runs_at_the_same_time_have_different_first_layers_to_train(tmp_path: Path) -> None:
+    tasks, _ = tasks_in(tmp_path, {"networks": ["ff", "ff+"], "labels": [20], "runs": 3})
+    ordered = [f"{task.network} {task.run}" for task in side_by_side(tasks, 2)]
+    assert ordered == ["ff 1", "ff 2", "ff+ 1", "ff+ 2", "ff 3", "ff+ 3"]
+    assert side_by_side(tasks, 1) == tasks, "one worker takes them in the order of the table"
 
 
 def test_a_shared_first_layer_needs_shared_points() -> None:
