@@ -28,8 +28,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=100)
     arguments = parser.parse_args()
     data = data_tools.load(arguments.dataset)
-    order = np.random.default_rng(77).permutation(len(data.y_train))
-    held_out, learned = (np.sort(part) for part in np.split(order, [len(order) // 10]))
+    held_out, learned = held_out_split(data)
     y = data.y_train[learned]
     labels = mask_labels(y, draw_labels(y, LABELS, np.random.default_rng(5)))
     print(f"{'batch':>6} {'epsilon_W':>9} {'training texts':>15} {'held-out texts':>15}   log-likelihood per text")
@@ -45,6 +44,13 @@ def main() -> None:
                 seen.append(info.log_likelihood)
                 unseen.append(float(trainer.log_likelihood(data.X_train[held_out]).mean()))
         print(f"{batch:>6} {rate:>9g} {np.mean(seen):>15.1f} {np.mean(unseen):>15.1f}", flush=True)
+
+
+def held_out_split(data: data_tools.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Which training texts take no part in training, a tenth of them, and which do."""
+    order = np.random.default_rng(77).permutation(len(data.y_train))
+    held_out, learned = np.split(order, [len(order) // 10])
+    return np.sort(held_out), np.sort(learned)
 
 
 if __name__ == "__main__":
