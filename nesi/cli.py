@@ -1,6 +1,7 @@
 """The command lines: `run_experiment.py` and `python -m nesi`. Exit codes: 0 done, 2 mendable, 128 + signal."""
 
 import argparse
+import os
 import re
 import signal
 import sys
@@ -264,7 +265,12 @@ def _guarded(action: Callable[[], int]) -> int:
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        return action()
+        code = action()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # who reads our output has seen enough (`| head`); what is still in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except (NesiError, DataError) as error:
         print(f"error: {one_line(str(error))}", file=sys.stderr)
         return USER_CAN_MEND_IT

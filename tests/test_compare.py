@@ -1,6 +1,7 @@
 """Ours against the paper: statistics, verdicts, merging of directories."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,15 @@ def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
     (entry,) = json.loads((tmp_path / "merged" / "summary.json").read_text())
     assert {"runs", "mean", "sem", "std", "min", "max", "published_mean", "published_sem", "z"} <= set(entry)
     assert "| r+ | 100 |" in (tmp_path / "merged" / "summary.md").read_text()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    append_record(tmp_path, record(1, 5.0))
+    command = [sys.executable, "-m", "nesi", "compare", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()  # as `| head` does
+        assert process.stderr.read() == ""
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 def test_directories_without_records_are_refused(tmp_path: Path) -> None:
