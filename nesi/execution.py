@@ -121,9 +121,12 @@ def side_by_side(tasks: list[RunTask], workers: int) -> list[RunTask]:
     The cells of one run often have their first layer in common: were they given out together, all workers but one would
     wait for it.
     """
-    cells = {(task.network, task.labels): None for task in tasks}
-    order = {cell: number for number, cell in enumerate(cells)}
-    return sorted(tasks, key=lambda task: ((task.run - 1) // workers, order[task.network, task.labels], task.run))
+    cells = list(dict.fromkeys((task.network, task.labels) for task in tasks))
+
+    def place(task: RunTask) -> tuple[int, int, int]:
+        return (task.run - 1) // workers, cells.index((task.network, task.labels)), task.run
+
+    return sorted(tasks, key=place)
 
 
 def _try_again(task: RunTask, attempts: dict[str, int], listener: Listener) -> None:
