@@ -39,7 +39,8 @@ def execute_on_cluster(
             waiting[task.name] = (task, future)
             future.add_done_callback(lambda done, name=task.name: arrived.put(("done", (name, done))))
 
-        for task in side_by_side(tasks, sum(client.nthreads().values())):
+        workers = max(sum(client.nthreads().values()), 1)  # they may come and go
+        for task in side_by_side(tasks, workers):
             submit(task)
         while waiting and not stop():
             try:
