@@ -47,7 +47,9 @@ def main() -> None:
         print(by_rule(curves), flush=True)
 
 
-def followed(data, network: str, rates: list[float], run: int, arguments: argparse.Namespace) -> dict[str, np.ndarray]:
+def followed(
+    data: data_tools.Dataset, network: str, rates: list[float], run: int, arguments: argparse.Namespace
+) -> dict[str, np.ndarray]:
     """Likelihoods and test error after every iteration of one run; all schedules of a run have the same start."""
     held_out, learned = held_out_split(data)
     y = data.y_train[learned]
