@@ -4,10 +4,11 @@
 
 ff+-NeSi on MNIST with 10 labels. Every draw of labels is learned from several times, each time upon another first layer
 (DIR keeps them, and every finished run: the same command goes on where it was). After a run come numbers that need no
-label but the ten: the log-likelihood, how unevenly the network spreads the training points over the classes (which the
-model takes for equally likely), how many of the ten labeled points it gives another class, how many points are
-self-labeled, in which pass half of them were, and how far the restarts upon the same labels differ. Test errors are
-used for one thing: to see which of these numbers would have told, and whether a vote of the restarts would have helped.
+label but the ten: the log-likelihood, how unevenly the network spreads its fields and the training points over the
+classes (which the model takes for equally likely), how many of the ten labeled points it gives another class, how many
+points are self-labeled, in which pass half of them were, and how far the restarts upon the same labels differ. Test
+errors are used for one thing: to see which of these numbers would have told, and whether a vote of the restarts would
+have helped.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from nesi.training import Trainer, TrainingSettings
 
 SIGNALS = {  # and whether a high value speaks for the run
     "log_likelihood": True,
-    "imbalance": False,
+    "uneven_points": False,
+    "uneven_fields": False,
     "labels_lost": False,
     "self_labeled": True,
     "set_in": False,
@@ -100,12 +102,12 @@ def one_run(arguments: argparse.Namespace, draw: int, restart: int) -> dict[str,
         for _ in trainer:
             pass
         believed = trainer.posterior(data.X_train).argmax(axis=1)
-        shares = np.bincount(believed, minlength=10) / len(believed)
         answers = trainer.posterior(data.X_test)
         history = np.array(trainer.history["self_labeled"])
         run = {
             "log_likelihood": trainer.log_likelihood(data.X_train, labels).mean(),
-            "imbalance": np.sum(shares * np.log(10 * np.maximum(shares, 1e-12))),
+            "uneven_points": unevenness(np.bincount(believed, minlength=10)),
+            "uneven_fields": unevenness((trainer.R / trainer.R.sum(axis=0)).sum(axis=1)),
             "labels_lost": np.sum(believed[labeled] != data.y_train[labeled]),
             "self_labeled": history[-1],
             "set_in": np.argmax(history > 0.5) if history.max() > 0.5 else len(history),
@@ -117,6 +119,12 @@ def one_run(arguments: argparse.Namespace, draw: int, restart: int) -> dict[str,
         shown = {name: round(float(run[name]), 4) for name in ("error", *SIGNALS) if name in run}
         print(f"draw {draw}, restart {restart}: {json.dumps(shown)}", flush=True)
     return load_arrays(path, about)
+
+
+def unevenness(amounts: np.ndarray) -> float:
+    """How far the shares of the classes are from equal ones: the Kullback-Leibler divergence, 0 to log K."""
+    shares = amounts / amounts.sum()
+    return float(np.sum(shares * np.log(len(shares) * np.maximum(shares, 1e-12))))
 
 
 def report(runs: list[dict[str, np.ndarray]], restarts: int) -> str:

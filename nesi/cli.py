@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compare.add_argument("directories", nargs="+", type=Path, metavar="DIR")
     compare.add_argument("--out", type=Path, help="also write summary.json and summary.md to this directory")
     compare.add_argument("--show", nargs="+", default=[], choices=("log_likelihood", "seconds"), help="more columns")
+    compare.add_argument("--count", action="store_true", help="only the number of verdicts, table by table")
     report = commands.add_parser("report", help="make summary, figures and report.html again, from existing records")
     report.add_argument("directory", type=Path, metavar="DIR")
     keep = commands.add_parser("keep", help="copy records, summary and figures of an experiment, without the weights")
@@ -171,12 +172,12 @@ def _run(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from nesi.compare import collect, summarize
     from nesi.records import make_directory
-    from nesi.tables import terminal_table, write_summary
+    from nesi.tables import in_columns, terminal_table, verdicts_by_experiment, write_summary
 
     cells = summarize(collect(options.directories))
     if not cells:
         raise NesiError("there is no finished run to compare yet.")
-    print(terminal_table(cells, options.show))
+    print(in_columns(verdicts_by_experiment(cells)) if options.count else terminal_table(cells, options.show))
     if options.out is not None:
         make_directory(options.out)
         write_summary(options.out, cells)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from nesi import compare, figures, tables, weight_figures
+from nesi import compare, comparison_figures, figures, tables, weight_figures
 from nesi.checkpoints import Arrays, load_arrays
 from nesi.compare import Cell
 from nesi.config import ExperimentParameters, load_parameters
@@ -54,7 +54,7 @@ def _draw_all(
     by_labels = [cell for cell in cells if cell.labels > 0]  # the axis is logarithmic, and fields are no points
     if by_labels:
         competing = competing_with(name, experiment.dataset) if experiment else []
-        figure = figures.error_by_labels(by_labels, experiment, competing, title)
+        figure = comparison_figures.error_by_labels(by_labels, experiment, competing, title)
         figures.save_figure(figure, directory / "figures" / "error_by_labels.png")
         caption = "Test error against the number of labels. Error bars and bands: standard error of the mean."
         if experiment:
@@ -64,7 +64,14 @@ def _draw_all(
                     f" Right: the same by all labels seen; the parameters were tuned with {experiment.tuning_labels},"
                     " so settings with fewer labels are left out."
                 )
-        yield "Error against labels", [("error_by_labels.png", caption)]
+        pictures = [("error_by_labels.png", caption)]
+        tunable = published().tunable_parameters if parameters.dataset == "mnist" else ()  # the paper's table of them
+        bars = comparison_figures.methods_as_bars(by_labels, competing, tunable, title)
+        if bars is not None and name != "bio-inspired":  # there, what is compared are networks of one size at a time
+            figures.save_figure(bars, directory / "figures" / "methods.png")
+            caption = "Ours (in colour) among other methods, which saw further labels for tuning."
+            pictures.append(("methods.png", caption))
+        yield "Error against labels", pictures
     groups: dict[tuple[str, int], list[Record]] = {}
     for record in sorted(records, key=lambda record: (record["labels"], record["network"], record["run"])):
         groups.setdefault((record["network"], record["labels"]), []).append(record)

@@ -6,6 +6,8 @@ that a test can tell when the two no longer agree:
     <!-- nesi compare results/mnist labels=10,100 network=ff+,r+ show=seconds -->
     ...
     <!-- end -->
+
+With the word --count it is the number of verdicts instead, a row for each of the paper's tables.
 """
 
 import re
@@ -16,7 +18,7 @@ from pathlib import Path
 from nesi.compare import collect, summarize
 from nesi.errors import NesiError
 from nesi.records import RECORDS, make_directory, write_text, write_whole
-from nesi.tables import SHOWABLE, markdown_table, write_summary
+from nesi.tables import SHOWABLE, in_markdown, markdown_table, verdicts_by_experiment, write_summary
 
 KEPT = (RECORDS, "params.yaml")
 KEPT_FIGURES = ("error_by_labels.png", "training_*.png")  # those of weights and confusions are large
@@ -45,7 +47,8 @@ def quoted_tables(text: str, root: Path) -> str:
 
     def table(match: re.Match[str]) -> str:
         words = match[2].split()
-        cells = summarize(collect([root / word for word in words if "=" not in word]))
+        only_count = "--count" in words
+        cells = summarize(collect([root / word for word in words if "=" not in word and word != "--count"]))
         show: list[str] = []
         for name, _, wanted in (word.partition("=") for word in words if "=" in word):
             if name == "show" and set(wanted.split(",")) <= set(SHOWABLE):
@@ -59,7 +62,8 @@ def quoted_tables(text: str, root: Path) -> str:
                 )
         if not cells:
             raise NesiError(f"the table that is marked '{match[2]}' has no finished run.")
-        return f"{match[1]}\n{markdown_table(cells, show)}\n{match[4]}"
+        text = in_markdown(verdicts_by_experiment(cells)) if only_count else markdown_table(cells, show)
+        return f"{match[1]}\n{text}\n{match[4]}"
 
     return _QUOTE.sub(table, text)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nesi.compare import BETTER, FEWEST_RUNS, TELLING, WITHIN_NOISE, WORSE, Cell
+from nesi.published import published
 from nesi.records import write_text
 
 SHOWABLE: dict[str, Callable[[Cell], str]] = {
@@ -101,20 +102,41 @@ def footnotes(cells: list[Cell]) -> list[str]:
     return notes
 
 
+def _counts(cells: list[Cell]) -> dict[str, int]:
+    return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (BETTER, WITHIN_NOISE, WORSE)}
+
+
 def _count_of_verdicts(cells: list[Cell]) -> list[str]:
     """How many cells are better, within noise and worse, where there are several to count."""
-    counts = {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (BETTER, WITHIN_NOISE, WORSE)}
+    counts = _counts(cells)
     if sum(counts.values()) < 2:
         return []
     return [f"Of {sum(counts.values())} cells " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) + "."]
 
 
+def verdicts_by_experiment(cells: list[Cell]) -> list[list[str]]:
+    """How many cells of each of the paper's tables are better, within noise and worse: header first, the sum last."""
+    table = [["experiment", "published cells", "with a verdict", BETTER, WITHIN_NOISE, WORSE]]
+    total = [0] * (len(table[0]) - 1)
+    for experiment in published().experiments.values():
+        ours = [cell for cell in cells if cell.experiment == experiment.name]
+        if ours:
+            counts = _counts(ours)
+            numbers = [len(experiment.cells), sum(counts.values()), *counts.values()]
+            total = [sum(pair) for pair in zip(total, numbers, strict=True)]
+            table.append([experiment.title, *map(str, numbers)])
+    return [*table, ["all", *map(str, total)]]
+
+
 def terminal_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
-    table = rows(cells, show)
+    return "\n".join([in_columns(rows(cells, show)), *footnotes(cells)])
+
+
+def in_columns(table: list[list[str]]) -> str:
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
     lines.insert(1, "-" * max(len(line) for line in lines))
-    return "\n".join(lines + footnotes(cells))
+    return "\n".join(lines)
 
 
 def markdown(cells: list[Cell]) -> str:
@@ -122,13 +144,16 @@ def markdown(cells: list[Cell]) -> str:
 
 
 def markdown_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
-    table = rows(cells, show)
+    lines = [in_markdown(rows(cells, show)), *(f"- {note}".replace("*", "\\*") for note in footnotes(cells))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def in_markdown(table: list[list[str]]) -> str:
     lines = ["| " + " | ".join(table[0]) + " |", "|" + "---|" * len(table[0])]
     lines += [
         "| " + " | ".join(text.replace("|", "\\|").replace("*", "\\*") for text in row) + " |" for row in table[1:]
     ]
-    lines += ["", *(f"- {note}".replace("*", "\\*") for note in footnotes(cells))]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def write_summary(directory: Path, cells: list[Cell]) -> list[Path]:

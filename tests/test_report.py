@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import run_here, write_params
+from command_line import ROOT, run_here, write_params
 
 from nesi.cli import main
-from nesi.compare import summarize
-from nesi.figures import confusion_matrix, error_by_labels, save_figure, search_picture, training_curves
+from nesi.compare import collect, summarize
+from nesi.comparison_figures import error_by_labels, methods_as_bars
+from nesi.figures import confusion_matrix, save_figure, search_picture, training_curves
 from nesi.pruning import unit_usage
-from nesi.published import published_experiment
+from nesi.published import published, published_experiment
 from nesi.report import competing_with, make_report
 from nesi.weight_figures import choose_units, learned_fields, strongest_words, unit_colours
 
@@ -97,6 +98,27 @@ def test_error_by_labels_beside_the_paper(name: str, tmp_path: Path) -> None:
     assert len(figure.axes) == 2
     save_figure(figure, tmp_path / "error.png")
     assert picture_size(tmp_path / "error.png")[0] > 1000
+
+
+def test_bars_set_ours_among_other_methods(tmp_path: Path) -> None:
+    tunable = published().tunable_parameters
+    cells = summarize(collect([ROOT / "results" / "mnist"]))
+    figure = methods_as_bars(cells, competing_with("mnist", "mnist"), tunable, "MNIST")
+    assert figure is not None
+    assert [axes.get_title() for axes in figure.axes] == [
+        *(f"{labels} labels" for labels in (100, 600, 1000, 3000)),
+        "parameters to choose",
+    ]
+    few_labels = figure.axes[0]
+    order = [tick.get_text() for tick in few_labels.get_yticklabels()]
+    assert (order[0], order[-1]) == ("NN", "Ladder")  # 25.81 and 1.06 %: the best method is on top
+    lengths = [bar.get_width() for bar in few_labels.patches]
+    ours = next(cell.mean for cell in cells if (cell.network, cell.labels) == ("r+", 100))
+    assert lengths[order.index("r+-NeSi")] == ours
+    assert lengths == sorted(lengths, reverse=True)
+    save_figure(figure, tmp_path / "bars.png")
+    assert picture_size(tmp_path / "bars.png")[0] > 1000
+    assert methods_as_bars(cells, [], tunable, "nobody else") is None
 
 
 def test_competing_methods_belong_to_their_comparison() -> None:
