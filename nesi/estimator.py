@@ -21,6 +21,7 @@ from nesi.estimator_inputs import (
     points_and_labels,
     soft_labels,
     split_labels,
+    starting_points,
     truncation_settings,
     weighted,
 )
@@ -46,6 +47,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
     max_iter : passes over the data.
+    n_init : train so many networks from different random starts and keep the one with the highest likelihood: with one
+        or two labels per class some of them mix up classes, and their likelihood tells.
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
     inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
@@ -76,6 +79,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     classes_ : class names, sorted; only -1 if there was no label at all.
     n_iter_ : passes over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
     log_likelihood_ : mean log-likelihood per point in every pass.
+    init_log_likelihood_ : the same at the end of training, for each of several starts (n_init).
     self_labeled_ : share of points that the network labeled itself in every pass.
     normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
     """
@@ -103,6 +107,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         W_init: Any = None,
         R_init: Any = None,
         committee: int = 1,
+        n_init: int = 1,
         class_prior: Any = None,
         label_noise: Any = None,
         random_state: Any = None,
@@ -129,6 +134,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.W_init = W_init
         self.R_init = R_init
         self.committee = committee
+        self.n_init = n_init
         self.class_prior = class_prior
         self.label_noise = label_noise
         self.random_state = random_state
@@ -144,17 +150,31 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X, reset=True)
         labels, labeled = self._read_labels(y, X.shape[0])
         X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
-        settings, K, rng = self._settings(X), len(self.classes_), generator(self.random_state)
-        trainer = Trainer(settings, X, labels, K, rng, self.W_init, self.R_init, sample_weight=weights)
         self._random, self.seen_ = generator(self.random_state), points_and_labels(labeled, weights)
-        for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=f"{self.network}-NeSi"):
-            pass
+        trainer = self._best_trained(X, labels, weights)
         unlabeled = 1 - float(np.mean(labeled))
         if get_network(self.network).self_labeling and (
             advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)
         ):
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         return self._keep(trainer)
+
+    def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None) -> Trainer:
+        """A trained network; of several starts the one with the highest likelihood, which needs no further label."""
+        starts = starting_points(generator(self.random_state), self.n_init)
+        settings, K, likelihoods = self._settings(X), len(self.classes_), []
+        for number, rng in enumerate(starts, start=1):
+            trainer = Trainer(settings, X, labels, K, rng, self.W_init, self.R_init, sample_weight=weights)
+            name = f"{self.network}-NeSi" + (f" {number}/{len(starts)}" if len(starts) > 1 else "")
+            for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=name):
+                pass
+            if len(starts) > 1:
+                each = trainer.log_likelihood(X, labels if labels.ndim == 1 else None)
+                likelihoods.append(np.average(each, weights=weights))
+            if not likelihoods or likelihoods[-1] == max(likelihoods):
+                best = trainer
+        self.init_log_likelihood_ = np.array(likelihoods)
+        return best
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> NeSiClassifier:
         """Learn online from a part of the data, one pass; the first call needs `classes` or all of them in y.

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from nesi.engines.truncated import TruncationSettings
 from nesi.errors import NesiError
+from nesi.settings import check_number
 
 UNLABELED = -1
 
@@ -91,3 +92,9 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31))
     return np.random.default_rng(np.random.SeedSequence(random_state))
+
+
+def starting_points(rng: np.random.Generator, n_init: Any) -> list[np.random.Generator]:
+    """The given generator, and as many more as there are further starts."""
+    check_number("n_init", n_init, 1, whole=True)
+    return [rng, *rng.spawn(int(n_init) - 1)]

@@ -56,19 +56,19 @@ class TrainingSettings:
                 "use exact inference."
             )
         _check_choice("dtype", self.dtype, ("float32", "float64"))
-        _check_number("C (the number of subclasses)", self.C, 1, whole=True)
-        _check_number("committee", self.committee, 1, whole=True)
-        _check_number("iterations", self.iterations, 0, whole=True)
+        check_number("C (the number of subclasses)", self.C, 1, whole=True)
+        check_number("committee", self.committee, 1, whole=True)
+        check_number("iterations", self.iterations, 0, whole=True)
         if self.iterations_R is not None:
-            _check_number("iterations_R", self.iterations_R, 1, whole=True)
-        _check_number("stopping_width", self.stopping_width, 2, whole=True)
-        _check_number("epsilon_W", self.epsilon_W, 0)
-        _check_number("epsilon_R", self.epsilon_R, 0)
-        _check_number("threshold", self.threshold, 0)
+            check_number("iterations_R", self.iterations_R, 1, whole=True)
+        check_number("stopping_width", self.stopping_width, 2, whole=True)
+        check_number("epsilon_W", self.epsilon_W, 0)
+        check_number("epsilon_R", self.epsilon_R, 0)
+        check_number("threshold", self.threshold, 0)
         if self.tolerance is not None:
-            _check_number("tolerance", self.tolerance, 0)
+            check_number("tolerance", self.tolerance, 0)
         if self.batch_size is not None:
-            _check_number("batch_size", self.batch_size, 1, whole=True)
+            check_number("batch_size", self.batch_size, 1, whole=True)
 
     @property
     def units(self) -> int:
@@ -90,7 +90,7 @@ def _check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
         raise NesiError(f"{name} is {given!r}, but must be one of {', '.join(known)}.")
 
 
-def _check_number(name: str, given: Any, smallest: float, whole: bool = False) -> None:
+def check_number(name: str, given: Any, smallest: float, whole: bool = False) -> None:
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(given, bool) or not isinstance(given, kinds) or not given >= smallest or given == np.inf:
         kind = "whole number" if whole else "number"

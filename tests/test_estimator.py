@@ -187,6 +187,19 @@ def test_a_clone_has_the_same_settings_and_learns_the_same():
     np.testing.assert_array_equal(copy.fit(X, labels).W_, model.fit(X, labels).W_)
 
 
+def test_of_several_starts_the_most_likely_one_is_kept():
+    X, labels = make_data()
+    several = make_model(n_init=4, max_iter=4, network="r", random_state=np.random.default_rng(5)).fit(X, labels)
+    starts = [np.random.default_rng(5), *np.random.default_rng(5).spawn(3)]
+    each = [make_model(max_iter=4, network="r", random_state=rng).fit(X, labels) for rng in starts]
+    likelihoods = [np.mean(Twin("r", model.W_, model.R_, 40.0).log_likelihood(X, labels)) for model in each]
+    np.testing.assert_allclose(several.init_log_likelihood_, likelihoods, rtol=1e-6)
+    assert np.ptp(likelihoods) > 1e-3
+    np.testing.assert_array_equal(several.W_, each[int(np.argmax(likelihoods))].W_)
+    np.testing.assert_array_equal(several.R_, each[int(np.argmax(likelihoods))].R_)
+    assert len(each[0].init_log_likelihood_) == 0, "one start has nothing to be compared with"
+
+
 # ---- partial_fit ---------------------------------------------------------------------------------------------
 
 

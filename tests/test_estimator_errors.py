@@ -106,6 +106,8 @@ def test_an_unknown_choice_is_refused_with_the_known_ones(setting, value, known)
         ("epsilon_r", np.nan),
         ("threshold", np.inf),
         ("batch_size", 0),
+        ("n_init", 0),
+        ("n_init", 1.5),
     ],
 )
 def test_a_number_out_of_range_is_refused(setting, value):
