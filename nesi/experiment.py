@@ -90,8 +90,7 @@ class _Desk:
         self.failures: list[str] = []
         iterations = {task.name: task.total_iterations for task in pending}
         done = total - len(pending)
-        may_end_early = any(task.may_end_early for task in pending)
-        self.display = ProgressDisplay(total, done, iterations, quiet, may_end_early)
+        self.display = ProgressDisplay(total, done, iterations, quiet, all(task.steady for task in pending))
         if done and pending:
             self.display.say(f"{done} of {total} runs are done already; {len(pending)} to do.")
 

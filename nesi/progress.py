@@ -11,13 +11,18 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class ProgressDisplay:
-    """Counts runs and iterations; `quiet` keeps it silent."""
+    """Counts runs and iterations; `quiet` keeps it silent.
+
+    Where runs are `steady`, each has all its iterations and these take equally long, the time left comes from
+    iterations. Elsewhere (training that converges, layer by layer) they tell little, and it comes from finished runs.
+    """
 
     def __init__(
-        self, total_runs: int, done_runs: int, iterations: dict[str, int], quiet: bool, may_end_early: bool = False
+        self, total_runs: int, done_runs: int, iterations: dict[str, int], quiet: bool, steady: bool = True
     ) -> None:
         self._total_runs, self._done_runs = total_runs, done_runs
-        self._about = "at most" if may_end_early else "about"
+        self._steady = steady
+        self._finished_here, self._last_finish = 0, 0.0
         self._iterations = iterations  # of each run that is still to do
         self._reached: dict[str, int] = {}
         self._resumed = 0
@@ -33,7 +38,7 @@ class ProgressDisplay:
                 total=sum(iterations.values()),
                 unit="it",
                 dynamic_ncols=True,
-                bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}",
+                bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}",
             )
             self._describe()
 
@@ -48,13 +53,14 @@ class ProgressDisplay:
             if progress.resumed:
                 self._bar.initial += progress.iteration - before
             self._bar.update(max(progress.iteration - before, 0))
-            self._bar.set_postfix_str(_status(progress))
+            self._bar.set_postfix_str(f"{_status(progress)}, {self._time_left()}")
         elif not self._quiet and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             print(f"  {_status(progress)}, {self._time_left()}", flush=True)
 
     def run_finished(self, name: str, record: Record) -> None:
         self._done_runs += 1
+        self._finished_here, self._last_finish = self._finished_here + 1, time.monotonic()
         rest = self._iterations.get(name, 0) - self._reached.get(name, 0)
         self._reached[name] = self._iterations.get(name, 0)
         error = "no test error" if record["test_error"] is None else f"{record['test_error']:.2f} % test error"
@@ -92,11 +98,21 @@ class ProgressDisplay:
         self._bar.set_description_str(f"{self._done_runs}/{self._total_runs} runs")
 
     def _time_left(self) -> str:
+        if not self._steady and self._total_runs - self._done_runs + self._finished_here > 1:
+            return self._time_left_by_runs()
         done_here = sum(self._reached.values()) - self._resumed - self._first
         rest = sum(self._iterations.values()) - sum(self._reached.values())
         if self._started is None or done_here <= 0:
             return "time left unknown"
-        return f"{self._about} {duration(rest * (time.monotonic() - self._started) / done_here)} left"
+        about = "about" if self._steady else "at most"
+        return f"{about} {duration(rest * (time.monotonic() - self._started) / done_here)} left"
+
+    def _time_left_by_runs(self) -> str:
+        if self._started is None or not self._finished_here:
+            return "time left unknown until a run has ended"
+        per_run = (self._last_finish - self._started) / self._finished_here
+        rest = (self._total_runs - self._done_runs) * per_run - (time.monotonic() - self._last_finish)
+        return f"about {duration(max(rest, 0))} left"
 
 
 def duration(seconds: float) -> str:

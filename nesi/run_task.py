@@ -52,8 +52,10 @@ class RunTask:
         return get_network(self.network).self_labeling and (options is None or options.by == "oracle")
 
     @property
-    def may_end_early(self) -> bool:
-        return self.parameters.tolerance is not None or self.parameters.stopping
+    def steady(self) -> bool:
+        """Whether all iterations will be needed, and each takes as long as the others."""
+        settings = self.parameters
+        return settings.tolerance is None and not settings.stopping and not settings.greedy
 
     @property
     def keeps_weights(self) -> bool:

@@ -56,14 +56,31 @@ def test_the_time_left_counts_neither_compilation_nor_resumed_iterations(
     assert left[-1] == "42 s"
 
 
-def test_runs_that_may_converge_take_at_most_so_long(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    display = ProgressDisplay(1, 0, {"ff-L10-run1": 500}, quiet=False, may_end_early=True)
+def test_a_run_that_may_converge_takes_at_most_so_long(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    display = ProgressDisplay(1, 0, {"ff-L10-run1": 500}, quiet=False, steady=False)
     for iteration in (1, 50):
         display.iteration(Progress("ff-L10-run1", iteration, 500, None, 0.0))
         clock.now += 49
     display.run_finished("ff-L10-run1", RECORD)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "  ff-L10-run1 iteration 50/500, at most 8 min left"  # and no likelihood that is not known
+
+
+def test_many_runs_that_may_converge_take_as_long_as_those_before(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = ProgressDisplay(10, 7, {f"ff-L10-run{run}": 1000 for run in (8, 9, 10)}, quiet=False, steady=False)
+    for iteration in (1, 50):
+        display.iteration(Progress("ff-L10-run8", iteration, 1000, None, 0.0))
+        clock.now += 49
+    clock.now += 2  # 100 seconds since the first iteration ended, 950 iterations less than there might have been
+    display.run_finished("ff-L10-run8", RECORD)
+    clock.now += 40
+    display.iteration(Progress("ff-L10-run9", 20, 1000, None, 0.0))
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "  ff-L10-run8 iteration 50/1000, time left unknown until a run has ended"
+    assert second.endswith("; about 3 min left")  # 2 x 100 s
+    assert third == "  ff-L10-run9 iteration 20/1000, about 3 min left"  # 2 x 100 s - 40 s
 
 
 def test_quiet_is_silent(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
