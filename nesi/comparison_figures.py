@@ -21,13 +21,17 @@ GREY = "#777777"
 def error_by_labels(
     cells: list[Cell], experiment: PublishedExperiment | None, competing: list[CompetingMethod], title: str
 ) -> Figure:
-    """Test error against the number of labels: seen in training (left), and seen in tuning and training (right)."""
-    with_tuning = experiment is not None and experiment.tuning_labels is not None
+    """Test error against the number of labels: seen in training (left), and seen in tuning and training (right).
+
+    One panel where they would be the same: no other method, and never fewer labels than tuned the parameters.
+    """
+    # With fewer labels than tuned the parameters, a network has seen more labels than its setting says.
+    tuning = (experiment.tuning_labels or 0) if experiment is not None else 0
+    stated = experiment is not None and experiment.tuning_labels is not None
+    with_tuning = stated and (bool(competing) or any(cell.labels < tuning for cell in cells))
     figure = new_figure(12.5 if with_tuning else 7.0, 5.2)
     panels = figure.subplots(1, 2 if with_tuning else 1, sharey=True, squeeze=False)[0]
     networks = [name for name in NETWORK_COLOURS if any(cell.network == name for cell in cells)]
-    # With fewer labels than tuned the parameters, a network has seen more labels than its setting says.
-    tuning = (experiment.tuning_labels or 0) if experiment is not None else 0
     sizes = sorted({cell.C for cell in cells}, key=str)
     for axes, tuned in zip(panels, (False, True), strict=False):
         for network, size in itertools.product(networks, sizes):

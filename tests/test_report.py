@@ -95,9 +95,10 @@ def test_error_by_labels_beside_the_paper(name: str, tmp_path: Path) -> None:
         ]
     )
     figure = error_by_labels(cells, experiment, competing_with(name, experiment.dataset), experiment.title)
-    assert len(figure.axes) == 2
+    # 6 subject matters: tuned with 200 labels, which every setting has, so tuning makes no second panel.
+    assert len(figure.axes) == (1 if name == "newsgroups6" else 2)
     save_figure(figure, tmp_path / "error.png")
-    assert picture_size(tmp_path / "error.png")[0] > 1000
+    assert picture_size(tmp_path / "error.png")[0] > 500 * len(figure.axes)
 
 
 def test_bars_set_ours_among_other_methods(tmp_path: Path) -> None:
