@@ -92,6 +92,7 @@ def one_run(arguments: argparse.Namespace, draw: int, restart: int) -> dict[str,
     """The second layer upon one first layer, with one draw of labels."""
     path = arguments.directory / f"draw-{draw}-restart-{restart}.npz"
     about = {"units": arguments.units, "iterations": arguments.iterations, "draw": draw, "restart": restart}
+    about["signals"] = list(SIGNALS)
     if not path.exists():
         data = data_tools.load("mnist")
         labeled = draw_labels(data.y_train, 10, random_stream(1, "class swaps, labels", draw))

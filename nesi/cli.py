@@ -177,6 +177,8 @@ def _compare(options: argparse.Namespace) -> int:
     cells = summarize(collect(options.directories))
     if not cells:
         raise NesiError("there is no finished run to compare yet.")
+    if options.count and options.show:
+        raise NesiError("--show adds columns to the table of errors, which --count replaces; leave one of the two out.")
     print(in_columns(verdicts_by_experiment(cells)) if options.count else terminal_table(cells, options.show))
     if options.out is not None:
         make_directory(options.out)

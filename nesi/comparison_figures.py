@@ -142,7 +142,7 @@ def methods_as_bars(
     panels = figure.subplots(1, panels_wanted, squeeze=False)[0]
     for axes, labels in zip(panels, numbers, strict=False):
         bars = _bars(cells, competing, labels)
-        colours = [NETWORK_COLOURS.get(name.removesuffix("-NeSi"), GREY) for name, _ in bars]
+        colours = [NETWORK_COLOURS.get(name.partition("-NeSi")[0], GREY) for name, _ in bars]
         _draw_bars(axes, bars, colours, [f"{error:.2f}" for _, error in bars])
         axes.set_title(f"{labels} labels", fontsize=9)
         axes.set_xlabel("test error [%]", fontsize=8)
@@ -157,7 +157,9 @@ def methods_as_bars(
 
 def _bars(cells: list[Cell], competing: list[CompetingMethod], labels: int) -> list[tuple[str, float]]:
     """Names and errors, the lowest error last, which is the top of the picture."""
-    ours = [(f"{cell.network}-NeSi", cell.mean) for cell in cells if cell.labels == labels]
+    here = [cell for cell in cells if cell.labels == labels]
+    several_sizes = len({cell.C for cell in here}) > 1
+    ours = [(f"{cell.network}-NeSi" + (f", C = {cell.C}" if several_sizes else ""), cell.mean) for cell in here]
     others = [(entry.method, entry.error) for entry in competing if entry.labels == labels]
     return sorted(ours + others, key=lambda bar: -bar[1])
 

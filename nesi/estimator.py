@@ -29,7 +29,7 @@ from nesi.inference import infer, infer_in_chunks
 from nesi.label_model import label_model, soft_label_model
 from nesi.networks import get_network
 from nesi.observations import Observations, suggested_normalization
-from nesi.settings import TrainingSettings
+from nesi.settings import TrainingSettings, check_number
 from nesi.stopping import self_labeling_advice
 from nesi.training import Trainer
 
@@ -47,8 +47,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
     max_iter : passes over the data.
-    n_init : train so many networks from different random starts and keep the one with the highest likelihood: with one
-        or two labels per class some of them mix up classes, and their likelihood tells.
+    n_init : fit trains so many networks from different random starts and keeps the one with the highest likelihood.
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
     inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
@@ -79,7 +78,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     classes_ : class names, sorted; only -1 if there was no label at all.
     n_iter_ : passes over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
     log_likelihood_ : mean log-likelihood per point in every pass.
-    init_log_likelihood_ : the same at the end of training, for each of several starts (n_init).
+    init_log_likelihood_ : the same of the trained network, for each of several starts (n_init).
     self_labeled_ : share of points that the network labeled itself in every pass.
     normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
     """
@@ -162,18 +161,21 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None) -> Trainer:
         """A trained network; of several starts the one with the highest likelihood, which needs no further label."""
         starts = starting_points(generator(self.random_state), self.n_init)
-        settings, K, likelihoods = self._settings(X), len(self.classes_), []
+        settings, K = self._settings(X), len(self.classes_)
+        best: Trainer | None = None
+        likelihoods: list[float] = []
         for number, rng in enumerate(starts, start=1):
             trainer = Trainer(settings, X, labels, K, rng, self.W_init, self.R_init, sample_weight=weights)
             name = f"{self.network}-NeSi" + (f" {number}/{len(starts)}" if len(starts) > 1 else "")
             for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=name):
                 pass
             if len(starts) > 1:
-                each = trainer.log_likelihood(X, labels if labels.ndim == 1 else None)
-                likelihoods.append(np.average(each, weights=weights))
-            if not likelihoods or likelihoods[-1] == max(likelihoods):
+                likelihoods.append(trainer.training_log_likelihood())
+            if best is None or likelihoods[-1] > max(likelihoods[:-1]):
                 best = trainer
+            del trainer  # so that no more than two are in memory
         self.init_log_likelihood_ = np.array(likelihoods)
+        assert best is not None  # there is at least one start
         return best
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> NeSiClassifier:
@@ -183,11 +185,13 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         first = not hasattr(self, "W_")
         X = self._validated(X, reset=first)
+        check_number("n_init", self.n_init, 1, whole=True)
         labels, labeled = self._read_labels(y, X.shape[0], classes if first else self.classes_)
         X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
         if first:
             self._random = generator(self.random_state)
             self.seen_ = (0, 0)
+            self.init_log_likelihood_ = np.array([])  # a stream is seen once: there is one start
         points, known = points_and_labels(labeled, weights)
         self.seen_ = (self.seen_[0] + points, self.seen_[1] + known)
         W, R = (self.W_init, self.R_init) if first else (self.W_, self.R_)

@@ -97,4 +97,12 @@ def generator(random_state: Any) -> np.random.Generator:
 def starting_points(rng: np.random.Generator, n_init: Any) -> list[np.random.Generator]:
     """The given generator, and as many more as there are further starts."""
     check_number("n_init", n_init, 1, whole=True)
-    return [rng, *rng.spawn(int(n_init) - 1)]
+    if n_init == 1:
+        return [rng]
+    try:
+        return [rng, *rng.spawn(int(n_init) - 1)]
+    except TypeError:  # only generators that were seeded through a SeedSequence know how to
+        raise NesiError(
+            f"n_init is {n_init}, but the given random_state cannot spawn further generators; use an int or "
+            "numpy.random.default_rng(seed)."
+        ) from None

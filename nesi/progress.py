@@ -22,7 +22,7 @@ class ProgressDisplay:
     ) -> None:
         self._total_runs, self._done_runs = total_runs, done_runs
         self._steady = steady
-        self._finished_here, self._last_finish = 0, 0.0
+        self._run_times = _RunTimes()
         self._iterations = iterations  # of each run that is still to do
         self._reached: dict[str, int] = {}
         self._resumed = 0
@@ -45,6 +45,7 @@ class ProgressDisplay:
     def iteration(self, progress: Progress) -> None:
         before = self._reached.get(progress.name, 0)
         self._reached[progress.name] = progress.iteration
+        self._run_times.seen(progress)
         if progress.resumed:
             self._resumed += progress.iteration - before
         elif self._started is None:
@@ -60,7 +61,7 @@ class ProgressDisplay:
 
     def run_finished(self, name: str, record: Record) -> None:
         self._done_runs += 1
-        self._finished_here, self._last_finish = self._finished_here + 1, time.monotonic()
+        self._run_times.ended(name, record["seconds"])
         rest = self._iterations.get(name, 0) - self._reached.get(name, 0)
         self._reached[name] = self._iterations.get(name, 0)
         error = "no test error" if record["test_error"] is None else f"{record['test_error']:.2f} % test error"
@@ -98,8 +99,8 @@ class ProgressDisplay:
         self._bar.set_description_str(f"{self._done_runs}/{self._total_runs} runs")
 
     def _time_left(self) -> str:
-        if not self._steady and self._total_runs - self._done_runs + self._finished_here > 1:
-            return self._time_left_by_runs()
+        if not self._steady and len(self._iterations) > 1:
+            return self._run_times.left(self._total_runs - self._done_runs)
         done_here = sum(self._reached.values()) - self._resumed - self._first
         rest = sum(self._iterations.values()) - sum(self._reached.values())
         if self._started is None or done_here <= 0:
@@ -107,12 +108,34 @@ class ProgressDisplay:
         about = "about" if self._steady else "at most"
         return f"{about} {duration(rest * (time.monotonic() - self._started) / done_here)} left"
 
-    def _time_left_by_runs(self) -> str:
-        if self._started is None or not self._finished_here:
+
+class _RunTimes:
+    """How long runs take whose iterations tell little: as long as those that have ended here."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, float] = {}
+        self._taken: list[float] = []
+        self._at_once = 1
+
+    def seen(self, progress: Progress) -> None:
+        nearly_done = progress.resumed and progress.iteration > progress.iterations / 2
+        if not nearly_done:
+            self._begun.setdefault(progress.name, time.monotonic())
+
+    def ended(self, name: str, seconds: float) -> None:
+        """`seconds`: what the run took in all, with what was done before this invocation."""
+        begun = self._begun.pop(name, None)
+        self._at_once = len(self._begun) + 1
+        self._taken.append(seconds if begun is None else time.monotonic() - begun)
+
+    def left(self, runs: int) -> str:
+        if not self._taken:
             return "time left unknown until a run has ended"
-        per_run = (self._last_finish - self._started) / self._finished_here
-        rest = (self._total_runs - self._done_runs) * per_run - (time.monotonic() - self._last_finish)
-        return f"about {duration(max(rest, 0))} left"
+        usual, now = sum(self._taken) / len(self._taken), time.monotonic()
+        under_way = [max(usual - (now - begun), 0.0) for begun in self._begun.values()]
+        work = sum(under_way) + max(runs - len(under_way), 0) * usual
+        seconds = max([work / max(self._at_once, len(under_way)), *under_way])
+        return f"about {duration(seconds)} left" if seconds > 0 or runs == 0 else "time left unknown"
 
 
 def duration(seconds: float) -> str:

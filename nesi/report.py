@@ -69,7 +69,9 @@ def _draw_all(
         bars = comparison_figures.methods_as_bars(by_labels, competing, tunable, title)
         if bars is not None and name != "bio-inspired":  # there, what is compared are networks of one size at a time
             figures.save_figure(bars, directory / "figures" / "methods.png")
-            caption = "Ours (in colour) among other methods, which saw further labels for tuning."
+            caption = "Ours (in colour) among other methods."
+            if all(entry.tuning_labels for entry in competing) and experiment and experiment.tuning_labels:
+                caption += f" These saw further labels for tuning; ours only {experiment.tuning_labels}."
             pictures.append(("methods.png", caption))
         yield "Error against labels", pictures
     groups: dict[tuple[str, int], list[Record]] = {}

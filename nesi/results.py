@@ -21,7 +21,7 @@ from nesi.records import RECORDS, make_directory, write_text, write_whole
 from nesi.tables import SHOWABLE, in_markdown, markdown_table, verdicts_by_experiment, write_summary
 
 KEPT = (RECORDS, "params.yaml")
-KEPT_FIGURES = ("error_by_labels.png", "training_*.png")  # those of weights and confusions are large
+KEPT_FIGURES = ("error_by_labels.png", "methods.png", "training_*.png")  # those of weights and confusions are large
 _QUOTE = re.compile(r"(<!-- nesi compare ([^\n]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nesi.compare import BETTER, FEWEST_RUNS, TELLING, WITHIN_NOISE, WORSE, Cell
+from nesi.errors import NesiError
 from nesi.published import published
 from nesi.records import write_text
 
@@ -116,10 +117,22 @@ def _count_of_verdicts(cells: list[Cell]) -> list[str]:
 
 def verdicts_by_experiment(cells: list[Cell]) -> list[list[str]]:
     """How many cells of each of the paper's tables are better, within noise and worse: header first, the sum last."""
+    compared = [cell for cell in cells if cell.published_mean is not None]
+    if not compared:
+        raise NesiError("there is nothing to count: the paper has no numbers for these runs.")
+    known: set[tuple[Any, ...]] = set()
+    for cell in compared:
+        place = (cell.experiment, cell.network, cell.labels, cell.published_table, cell.published_mean)
+        if place in known:
+            raise NesiError(
+                f"{cell.network} with {cell.labels} labels ({cell.experiment}) is there with several settings, and "
+                "would count more than once; give directories that have each cell of the paper once."
+            )
+        known.add(place)
     table = [["experiment", "published cells", "with a verdict", BETTER, WITHIN_NOISE, WORSE]]
     total = [0] * (len(table[0]) - 1)
     for experiment in published().experiments.values():
-        ours = [cell for cell in cells if cell.experiment == experiment.name]
+        ours = [cell for cell in compared if cell.experiment == experiment.name]
         if ours:
             counts = _counts(ours)
             numbers = [len(experiment.cells), sum(counts.values()), *counts.values()]

@@ -273,6 +273,12 @@ class Trainer:
         known = None if labels is None else checked_labels(labels, data.n_points, len(self.R))
         return infer(self._inference_engine(), data, self.settings, known)[1]
 
+    def training_log_likelihood(self) -> float:
+        """The same of the training data with all that is known about its labels, the mean over points."""
+        engine = ExactEngine(self._kind, self.W, self.R, self.settings.A, self.settings.threshold)
+        each = infer(engine, self._data, self.settings, self._labels)[1]
+        return float(np.average(each, weights=self._weights))
+
     def _inference_engine(self) -> ExactEngine:
         hard_labels = self._labels_mean is self._label_model
         if isinstance(self._engine, ExactEngine) and self._second_layer is None and hard_labels:

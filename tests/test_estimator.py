@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from test_training import make_data
 
 from nesi import NeSiClassifier
+from nesi.errors import NesiError
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -198,6 +199,28 @@ def test_of_several_starts_the_most_likely_one_is_kept():
     np.testing.assert_array_equal(several.W_, each[int(np.argmax(likelihoods))].W_)
     np.testing.assert_array_equal(several.R_, each[int(np.argmax(likelihoods))].R_)
     assert len(each[0].init_log_likelihood_) == 0, "one start has nothing to be compared with"
+
+
+def test_the_likelihood_of_a_start_contains_weights_and_uncertain_labels():
+    X, labels = make_data()
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, len(X))
+    settings = {"network": "ff", "n_init": 3, "max_iter": 4, "random_state": 5}
+    hard = make_model(**settings).fit(X, labels, sample_weight=weights)
+    certain = make_model(**settings).fit(X, np.eye(3)[labels] * (labels >= 0)[:, None], sample_weight=weights)
+    np.testing.assert_allclose(certain.init_log_likelihood_, hard.init_log_likelihood_, rtol=1e-6)
+    np.testing.assert_allclose(certain.W_, hard.W_, rtol=1e-4)
+    kept = Twin("ff", hard.W_, hard.R_, 40.0).log_likelihood(X, labels)
+    np.testing.assert_allclose(np.average(kept, weights=weights), hard.init_log_likelihood_.max(), rtol=1e-6)
+
+
+def test_only_several_starts_need_a_generator_that_spawns():
+    X, labels = make_data()
+    old_fashioned = np.random.Generator(np.random.RandomState(0)._bit_generator)
+    assert make_model(network="ff", random_state=old_fashioned, max_iter=1).fit(X, labels).n_iter_ == 1
+    with pytest.raises(NesiError, match=r"n_init is 2, but .*default_rng\(seed\)"):
+        make_model(random_state=old_fashioned, n_init=2, max_iter=1).fit(X, labels)
+    with pytest.raises(NesiError, match="n_init"):
+        make_model(n_init=0).partial_fit(X, labels)
 
 
 # ---- partial_fit ---------------------------------------------------------------------------------------------

@@ -66,21 +66,54 @@ def test_a_run_that_may_converge_takes_at_most_so_long(clock: Clock, capsys: pyt
     assert lines[0] == "  ff-L10-run1 iteration 50/500, at most 8 min left"  # and no likelihood that is not known
 
 
-def test_many_runs_that_may_converge_take_as_long_as_those_before(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    display = ProgressDisplay(10, 7, {f"ff-L10-run{run}": 1000 for run in (8, 9, 10)}, quiet=False, steady=False)
+def several_runs(total: int, done: int = 0) -> ProgressDisplay:
+    runs = {f"ff-L10-run{run}": 1000 for run in range(done + 1, total + 1)}
+    return ProgressDisplay(total, done, runs, quiet=False, steady=False)
+
+
+def test_runs_that_may_converge_take_as_long_as_those_before(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    display = several_runs(10, done=7)
     for iteration in (1, 50):
         display.iteration(Progress("ff-L10-run8", iteration, 1000, None, 0.0))
-        clock.now += 49
-    clock.now += 2  # 100 seconds since the first iteration ended, 950 iterations less than there might have been
+        clock.now += 50
     display.run_finished("ff-L10-run8", RECORD)
-    clock.now += 40
-    display.iteration(Progress("ff-L10-run9", 20, 1000, None, 0.0))
-    first, second, third = capsys.readouterr().out.splitlines()
-    assert first == "  ff-L10-run8 iteration 50/1000, time left unknown until a run has ended"
-    assert second.endswith("; about 3 min left")  # 2 x 100 s
-    assert third == "  ff-L10-run9 iteration 20/1000, about 3 min left"  # 2 x 100 s - 40 s
+    display.iteration(Progress("ff-L10-run9", 1, 1000, None, 0.0))
+    for seconds in (80, 80):
+        clock.now += seconds
+        display.iteration(Progress("ff-L10-run9", 20, 1000, None, 0.0))
+    display.run_finished("ff-L10-run9", RECORD)
+    display.run_finished("ff-L10-run10", RECORD)
+    lines = capsys.readouterr().out.splitlines()
+    assert [re.split("[,;] ", line)[-1] for line in lines] == [
+        "time left unknown until a run has ended",
+        "about 3 min left",  # 2 x 100 s
+        "about 2 min left",  # 2 x 100 s - 80 s
+        "about 2 min left",  # one of 100 s, and one that has taken longer already
+        "about 2 min left",  # one of (100 + 160) / 2 s
+        "about 0 s left",
+    ]
+
+
+def test_runs_at_once_share_the_time_that_is_left(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    display = several_runs(20)
+    for run in range(1, 11):
+        display.iteration(Progress(f"ff-L10-run{run}", 1, 1000, None, 0.0))
+    clock.now += 3600
+    for run in range(1, 11):
+        display.run_finished(f"ff-L10-run{run}", RECORD)
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.endswith("about 1 h 0 min left")
+    assert last.endswith("about 10 h 0 min left"), "nobody has begun the other ten"
+
+
+def test_the_rest_of_a_resumed_run_tells_nothing_about_the_others(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = several_runs(3)
+    display.iteration(Progress("ff-L10-run1", 990, 1000, None, None, resumed=True))
+    clock.now += 10
+    display.run_finished("ff-L10-run1", {**RECORD, "seconds": 1800.0})
+    assert capsys.readouterr().out.endswith("about 1 h 0 min left\n")
 
 
 def test_quiet_is_silent(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
