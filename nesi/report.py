@@ -53,7 +53,8 @@ def _draw_all(
     title = experiment.title if experiment else parameters.dataset
     by_labels = [cell for cell in cells if cell.labels > 0]  # the axis is logarithmic, and fields are no points
     if by_labels:
-        competing = competing_with(name, experiment.dataset) if experiment else []
+        whole_set = parameters.train_size is None  # as the others had
+        competing = competing_with(name, experiment.dataset) if experiment and whole_set else []
         figure = comparison_figures.error_by_labels(by_labels, experiment, competing, title)
         figures.save_figure(figure, directory / "figures" / "error_by_labels.png")
         caption = "Test error against the number of labels. Error bars and bands: standard error of the mean."

@@ -128,6 +128,19 @@ def test_competing_methods_belong_to_their_comparison() -> None:
     assert {"Ladder", "VAT", "M1+M2"} <= {entry.method for entry in competing_with("mnist", "mnist")}
 
 
+def test_bars_are_drawn_where_the_others_had_the_same_data(directory: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(ROOT / "results" / "mnist", tmp_path / "copy", ignore=shutil.ignore_patterns("figures"))
+    shutil.copy(directory / "dataset.json", copy)
+    make_report(copy)
+    assert {path.name for path in (copy / "figures").iterdir()} == {"error_by_labels.png", "methods.png"}
+    assert "saw further labels for tuning; ours only 100" in (copy / "report.html").read_text()
+    shutil.rmtree(copy / "figures")
+    params = (copy / "params.yaml").read_text().replace("train_size: null", "train_size: 3000")
+    (copy / "params.yaml").write_text(params if "train_size" in params else params + "train_size: 3000\n")
+    make_report(copy)
+    assert {path.name for path in (copy / "figures").iterdir()} == {"error_by_labels.png"}
+
+
 def test_hostile_names_stay_text(directory: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(directory, tmp_path / "copy")
     text = (copy / "params.yaml").read_text().replace("dataset: digits", "dataset: '<script>alert(1)</script>'")
