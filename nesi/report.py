@@ -60,7 +60,7 @@ def _draw_all(
         caption = "Test error against the number of labels. Error bars and bands: standard error of the mean."
         if experiment:
             caption += " Open symbols: the paper. Grey: other methods, with numbers from the paper or those it cites."
-            if experiment.tuning_labels:
+            if len(figure.axes) > 1 and experiment.tuning_labels:
                 caption += (
                     f" Right: the same by all labels seen; the parameters were tuned with {experiment.tuning_labels},"
                     " so settings with fewer labels are left out."

@@ -141,6 +141,14 @@ def test_bars_are_drawn_where_the_others_had_the_same_data(directory: Path, tmp_
     assert {path.name for path in (copy / "figures").iterdir()} == {"error_by_labels.png"}
 
 
+def test_a_caption_speaks_of_two_panels_only_where_there_are_two(directory: Path, tmp_path: Path) -> None:
+    for name, two_panels in (("mnist", True), ("newsgroups6", False)):
+        copy = shutil.copytree(ROOT / "results" / name, tmp_path / name, ignore=shutil.ignore_patterns("figures"))
+        shutil.copy(directory / "dataset.json", copy)
+        make_report(copy)
+        assert ("Right: the same by all labels seen" in (copy / "report.html").read_text()) == two_panels
+
+
 def test_hostile_names_stay_text(directory: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(directory, tmp_path / "copy")
     text = (copy / "params.yaml").read_text().replace("dataset: digits", "dataset: '<script>alert(1)</script>'")
