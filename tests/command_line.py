@@ -17,6 +17,7 @@ from nesi.cli import run_main
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = [sys.executable, str(ROOT / "run_experiment.py")]
+HELD_PROGRAM = [sys.executable, str(ROOT / "tests" / "programs" / "held_run.py")]
 
 SMALL: dict[str, Any] = {
     "dataset": "digits",
@@ -45,13 +46,23 @@ def run_here(*arguments: object) -> tuple[int, str, str]:
     return code, output.getvalue(), errors.getvalue()
 
 
-def start(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
+def start(*arguments: object, program: Sequence[str] = PROGRAM, **options: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, **options
+        [*program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, **options
     )
 
 
-def finish(process: "subprocess.Popen[str]", timeout: float = 180) -> tuple[int, str, str]:
+def start_held(gate: Path, iteration: int, *arguments: object) -> "subprocess.Popen[str]":
+    """A program whose runs wait at `iteration` until the file `gate` exists or they are asked to stop."""
+    return start(*arguments, program=HELD_PROGRAM, env=holding(gate, iteration))
+
+
+def holding(gate: Path, iteration: int) -> dict[str, str]:
+    """The environment that `held_run` reads."""
+    return {**os.environ, "NESI_TEST_HOLD": str(gate), "NESI_TEST_HOLD_AT": str(iteration)}
+
+
+def finish(process: "subprocess.Popen[str]", timeout: float = 400) -> tuple[int, str, str]:
     output, errors = process.communicate(timeout=timeout)
     return process.returncode, output, errors
 
@@ -62,7 +73,7 @@ def sentences(errors: str) -> list[str]:
     return [line for line in lines if "more iterations of the second layer may lower the error" not in line]
 
 
-def wait_for(condition: Callable[[], Any], process: "subprocess.Popen[str] | None" = None, timeout: float = 120) -> Any:
+def wait_for(condition: Callable[[], Any], process: "subprocess.Popen[str] | None" = None, timeout: float = 400) -> Any:
     """Poll until the condition holds; gives up early when the process has ended."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

@@ -6,16 +6,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import checkpoints, finish, records, run_here, sentences, start, wait_for, write_params
+from command_line import ROOT, checkpoints, finish, holding, records, run_here, sentences, start, wait_for, write_params
 
 pytest.importorskip("distributed", reason="Dask is an extra: pip install 'nesi[cluster]'")
 
-LONG = {"iterations": 150, "C": 60, "networks": ["r", "ff+"], "runs": 2, "checkpoint_seconds": 0.2}
+LONG = {"iterations": 150, "C": 60, "networks": ["r", "ff+"], "runs": 2, "checkpoint_seconds": 0.0}
 
 
 def free_port() -> int:
@@ -26,19 +25,24 @@ def free_port() -> int:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list["subprocess.Popen[bytes]"]]]:
-    """Address of a scheduler with two workers, and the workers' processes (without a nanny that would revive them)."""
+    """Address of a scheduler with two workers, and the workers' processes (without a nanny that would revive them).
+
+    Their runs wait at iteration 20 until the file `gate` exists.
+    """
     address = f"tcp://127.0.0.1:{free_port()}"
     started: list[subprocess.Popen[bytes]] = []
 
     def run(program: str, *options: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", f"distributed.cli.{program}", *options]
         with open(tmp_path / f"dask{len(started)}.log", "wb") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
+            environment = holding(tmp_path / "gate", 20)
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path, env=environment))
         return started[-1]
 
     scheduler = run("dask_scheduler", "--host", address, "--no-dashboard", "--no-show")
     (tmp_path / "scheduler.pid").write_text(str(scheduler.pid))
     options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path))
+    options += ("--preload", str(ROOT / "tests" / "programs" / "held_run.py"))
     workers = [run("dask_worker", address, *options) for _ in range(2)]
     try:
         yield address, workers
@@ -56,9 +60,9 @@ def test_a_killed_worker_costs_time_and_no_record(
     out = tmp_path / "out"
     assert run_here(params, "--out", tmp_path / "alone", "--quiet")[0] == 0  # compiles, too: workers find it done
     process = start(params, "--out", out, "--scheduler", address)
-    assert wait_for(lambda: checkpoints(out) or records(out), process)
-    time.sleep(0.2)
+    assert wait_for(lambda: len(checkpoints(out)) == 2, process)
     os.kill(workers[0].pid, signal.SIGKILL)
+    (tmp_path / "gate").touch()
     code, output, errors = finish(process)
     assert code == 0, errors
     assert "[4/4]" in output
@@ -78,7 +82,7 @@ def test_a_lost_scheduler_is_one_sentence_and_nothing_is_lost(
         os.kill(scheduler, signal.SIGKILL)
 
     threading.Thread(target=kill_scheduler, daemon=True).start()
-    options = ("--out", tmp_path / "out", "--scheduler", cluster[0], "--set", "iterations=100000")
+    options = ("--out", tmp_path / "out", "--scheduler", cluster[0])
     code, _, errors = run_here(params, *options)
     assert code == 2
     assert "continue with --resume" in sentences(errors)[-1]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import ROOT, finish, records, run_here, sentences, start, wait_for, write_params
+from command_line import ROOT, finish, records, run_here, sentences, start_held, wait_for, write_params
 
 from nesi.checkpoints import load_arrays
 from nesi.compare import summarize
@@ -60,7 +60,7 @@ def test_a_run_that_waits_for_a_person_is_not_tested(tmp_path: Path) -> None:
 def test_an_interrupted_run_ends_with_the_same_record(tmp_path: Path) -> None:
     changes = {**FIELDS, "networks": ["r+"], "iterations": 150, "checkpoint_seconds": 0.0}
     params = write_params(tmp_path / "p.yaml", **changes, field_labels={"fields": 20})
-    process = start(params, "--out", tmp_path / "out")
+    process = start_held(tmp_path / "never", 20, params, "--out", tmp_path / "out")
     assert wait_for(lambda: list((tmp_path / "out" / "checkpoints").glob("*.npz")), process)
     process.kill()
     finish(process)

@@ -72,16 +72,15 @@ def test_nan_is_never_written_into_a_record(tmp_path: Path) -> None:
 
 
 def test_the_lock_excludes_others_and_dies_with_its_process(tmp_path: Path) -> None:
-    holder = "from pathlib import Path; from nesi.records import locked; import sys, time\n"
-    holder += f"with locked(Path({str(tmp_path)!r})):\n    print('held', flush=True)\n    time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE, text=True)
+    holder = "from pathlib import Path; from nesi.records import locked; import sys\n"
+    holder += f"with locked(Path({str(tmp_path)!r})):\n    print('held', flush=True)\n    sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     with pytest.raises(NesiError, match="in use by another"), locked(tmp_path):
         pass
     process.kill()
-    process.wait()
-    process.stdout.close()
+    process.communicate()
     with locked(tmp_path):
         pass
 
