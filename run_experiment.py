@@ -9,8 +9,7 @@ What happens:
     nesi.config        reads and checks the parameter file
     data_tools         loads the data
     nesi.experiment    executes the runs that are still to do and writes one record per run
-    nesi.compare       puts the results beside the paper's
-    nesi.report        draws the figures and writes one page with all of it
+    nesi.report        puts the results beside the paper's, draws the figures and writes one page with all of it
 
 An interrupted experiment (Ctrl-C, a full disk, a power cut) is continued with --resume.
 """

@@ -25,11 +25,11 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import data_tools
-from nesi.checkpoints import load_arrays, save_arrays
 from nesi.labels import UNLABELED, draw_labels, mask_labels
 from nesi.seeds import random_stream
+from nesi.storage.arrays import load_arrays, save_arrays
 from nesi.threads import thread_environment
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 SIGNALS = {  # and whether a high value speaks for the run
     "log_likelihood": True,
@@ -102,11 +102,11 @@ def one_run(arguments: argparse.Namespace, draw: int, restart: int) -> dict[str,
         trainer.keep_first_layer()
         for _ in trainer:
             pass
-        believed = trainer.posterior(data.X_train).argmax(axis=1)
-        answers = trainer.posterior(data.X_test)
+        believed = trainer.trained().posterior(data.X_train).argmax(axis=1)
+        answers = trainer.trained().posterior(data.X_test)
         history = np.array(trainer.history["self_labeled"])
         run = {
-            "log_likelihood": trainer.log_likelihood(data.X_train, labels).mean(),
+            "log_likelihood": trainer.trained().log_likelihood(data.X_train, labels).mean(),
             "uneven_points": unevenness(np.bincount(believed, minlength=10)),
             "uneven_fields": unevenness((trainer.R / trainer.R.sum(axis=0)).sum(axis=1)),
             "labels_lost": np.sum(believed[labeled] != data.y_train[labeled]),

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nesi.engines.exact import ExactEngine
-from nesi.engines.kinds import Kind
+from nesi.engines.specification import NetworkSpec
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
 
@@ -69,8 +69,8 @@ def image_steps(batch: int, repeats: int) -> dict[str, float]:
     W = rng.random((C, D), dtype=np.float32) + 1
     R = np.full((K, C), 1 / C, dtype=np.float32)
     labels = np.where(rng.random(batch) < 0.1, rng.integers(K, size=batch), -1)
-    kind = Kind(NETWORKS["ff"], "sequential", "float32", "numba", sparse=False)
-    engine = ExactEngine(kind, W, R, A, threshold=0.6)
+    spec = NetworkSpec(NETWORKS["ff"], "sequential", "float32", "numba", sparse=False)
+    engine = ExactEngine(spec, W, R, A, threshold=0.6)
     rates = np.full(batch, EPSILON)
     y = ((A - D) * x / x.sum(axis=1, keepdims=True) + 1).astype(np.float32)
     log_W, activity = np.log(W), rng.random((batch, C), dtype=np.float32)
@@ -172,8 +172,8 @@ def text_step(name: str, batch: int) -> dict[str, float]:
     W, R = rng.random((units, words), dtype=np.float32) + 1, np.full((classes, units), 1 / units, dtype=np.float32)
     if name == "nesi":
         data = Observations(X, A_text)
-        kind = Kind(NETWORKS["r"], "sequential", "float32", "numba", sparse=True)
-        engine = ExactEngine(kind, W, R, A_text, 0.6)
+        spec = NetworkSpec(NETWORKS["r"], "sequential", "float32", "numba", sparse=True)
+        engine = ExactEngine(spec, W, R, A_text, 0.6)
         points, rates = data.take(np.arange(batch), "float32"), np.full(batch, 0.0089)
         step: Callable[[], object] = lambda: engine.step(points, labels, rates, rates)  # noqa: E731
     else:

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 import data_tools
-from nesi.field_choice import CHOICES, FieldMap
-from nesi.field_labels import class_beliefs, without_classes
-from nesi.field_training import FieldLabelTrainer, OracleSurvey, with_answers
+from nesi.fields.choice import CHOICES, FieldMap
+from nesi.fields.labels import class_beliefs, without_classes
+from nesi.fields.training import FieldLabelTrainer, OracleSurvey, with_answers
+from nesi.networks import get_network
 from nesi.seeds import random_stream
-from nesi.settings import TrainingSettings
+from nesi.training.settings import TrainingSettings
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def one_run(options: argparse.Namespace, data: data_tools.Dataset, run: int) -> 
         A=900,
         iterations=options.iterations,
         inference="truncated",
-        greedy=options.network.endswith("+"),
+        greedy=get_network(options.network).self_labeling,
         tolerance=0.005,
     )
     K, X = len(data.class_names), data.X_train
@@ -72,7 +73,7 @@ def one_run(options: argparse.Namespace, data: data_tools.Dataset, run: int) -> 
             trainer = with_answers(goes_on, X, W, R, given, random_stream(1, "benchmark goes on", run))
             for _ in trainer:
                 pass
-            predicted = np.argmax(trainer.posterior(data.X_test), axis=1)
+            predicted = np.argmax(trainer.trained().posterior(data.X_test), axis=1)
             errors[fields, choose] = 100 * float(np.mean(predicted != data.y_test))
             print(f"{options.network} run {run}, {fields} fields, {choose}: {errors[fields, choose]:.2f} %", flush=True)
     return errors

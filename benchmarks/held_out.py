@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 import data_tools
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 SHOWN = (1, 5, 10, 15, 20, 30, 40, 50, 60, 70)
 
@@ -27,13 +27,15 @@ def main() -> None:
     order = np.random.default_rng(77).permutation(len(data.y_train))
     learned, held_out = np.sort(order[:50000]), np.sort(order[50000:])
     X, y = data.X_train[learned], data.y_train[learned]
-    settings = TrainingSettings("r", arguments.units, 900.0, iterations=arguments.iterations, inference="truncated")
+    settings = TrainingSettings(
+        network="r", C=arguments.units, A=900.0, iterations=arguments.iterations, inference="truncated"
+    )
     print(f"{'start of R':>10} {'passes':>6} {'log-likelihood':>14} {'error on held-out points [%]':>29}")
     for start in ("uniform", "points"):
         trainer = Trainer(settings, X, y, 10, np.random.default_rng(1), R_init=start)
         for info in trainer:
             if info.iteration in SHOWN:
-                predicted = trainer.posterior(data.X_train[held_out]).argmax(axis=1)
+                predicted = trainer.trained().posterior(data.X_train[held_out]).argmax(axis=1)
                 error = 100 * np.mean(predicted != data.y_train[held_out])
                 print(f"{start:>10} {info.iteration:>6} {info.log_likelihood:>14.2f} {error:>29.2f}", flush=True)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import data_tools
 from nesi.labels import draw_labels, mask_labels
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 A, LABELS, C = 80000.0, 200, 20
 LAST = 10
@@ -36,13 +36,13 @@ def main() -> None:
     settings += [(arguments.batches[-1], rate) for rate in arguments.rates[1:]]
     for batch, rate in settings:
         rates = {"epsilon_W": rate, "epsilon_R": 0.5}
-        chosen = TrainingSettings("r", C, A, **rates, iterations=arguments.iterations, batch_size=batch)
+        chosen = TrainingSettings(network="r", C=C, A=A, **rates, iterations=arguments.iterations, batch_size=batch)
         trainer = Trainer(chosen, data.X_train[learned], labels, len(data.class_names), np.random.default_rng(1))
         seen, unseen = [], []
         for info in trainer:
             if info.iteration > arguments.iterations - LAST:
                 seen.append(info.log_likelihood)
-                unseen.append(float(trainer.log_likelihood(data.X_train[held_out]).mean()))
+                unseen.append(float(trainer.trained().log_likelihood(data.X_train[held_out]).mean()))
         print(f"{batch:>6} {rate:>9g} {np.mean(seen):>15.1f} {np.mean(unseen):>15.1f}", flush=True)
 
 

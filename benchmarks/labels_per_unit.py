@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import data_tools
-from nesi.checkpoints import load_arrays
 from nesi.labels import UNLABELED, draw_labels
-from nesi.training import Trainer, TrainingSettings
+from nesi.storage.arrays import load_arrays
+from nesi.training.trainer import Trainer, TrainingSettings
 
 A, C, K = 80000, 20, 6
 
@@ -53,11 +53,11 @@ def main() -> None:
 
 def winners(W: np.ndarray, X: sp.csr_array) -> np.ndarray:
     """The most active unit of every text."""
-    settings = TrainingSettings("ff", C, A, iterations=0)
+    settings = TrainingSettings(network="ff", C=C, A=A, iterations=0)
     each_unit_a_class = np.eye(C, dtype=W.dtype)
     unlabeled = np.full(X.shape[0], UNLABELED)
     trainer = Trainer(settings, X, unlabeled, C, np.random.default_rng(0), W_init=W, R_init=each_unit_a_class)
-    return trainer.posterior(X).argmax(axis=1)
+    return trainer.trained().posterior(X).argmax(axis=1)
 
 
 if __name__ == "__main__":

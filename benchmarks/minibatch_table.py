@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from data_tools.loading import load
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 PUBLISHED = {1: (23.1, 0.2, -836.472, 0.005), 10: (23.2, 0.2, -836.468, 0.005), 100: (23.0, 0.2, -836.475, 0.005)}
 
@@ -42,13 +42,13 @@ def load_problem(data_dir: Path | None, points: int = 3000) -> Problem:
 def train(problem: Problem, batch_size: int, seed: int, iterations: int, network: str = "ff") -> Result:
     """One run with the paper's own mini-batch rule."""
     settings = TrainingSettings(
-        network, C=30, A=900, iterations=iterations, batch_size=batch_size, minibatch_rule="summed"
+        network=network, C=30, A=900, iterations=iterations, batch_size=batch_size, minibatch_rule="summed"
     )
     trainer = Trainer(settings, problem.X, problem.labels, 10, np.random.default_rng(seed))
     for _ in trainer:
         pass
-    errors = trainer.posterior(problem.X_test).argmax(axis=1) != problem.test_labels
-    return Result(100 * float(errors.mean()), float(trainer.log_likelihood(problem.X).mean()))
+    errors = trainer.trained().posterior(problem.X_test).argmax(axis=1) != problem.test_labels
+    return Result(100 * float(errors.mean()), float(trainer.trained().log_likelihood(problem.X).mean()))
 
 
 def summary(values: list[float]) -> tuple[float, float, float]:

@@ -21,7 +21,7 @@ import numpy as np
 import data_tools
 from nesi.engines.quick_inference import QuickInference
 from nesi.observations import Observations
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 A = 900.0
 
@@ -65,7 +65,9 @@ def one_size(C: int, whole_training: bool, quick: bool) -> dict[str, object]:
     X, y_train = data.X_train[part_of_data], data.y_train[part_of_data]
     N = len(X)
     result: dict[str, object] = {}
-    settings = TrainingSettings("ff", C, A, iterations=200, inference="truncated", greedy=True, tolerance=0.005)
+    settings = TrainingSettings(
+        network="ff", C=C, A=A, iterations=200, inference="truncated", greedy=True, tolerance=0.005
+    )
     truncated = Trainer(settings, X, y_train, 10, np.random.default_rng(0))  # the first layer sees no label
     started = time.perf_counter()
     passes = [truncated.run_iteration().seconds for _ in range(10)][1:]  # the first one looks for candidates
@@ -78,9 +80,13 @@ def one_size(C: int, whole_training: bool, quick: bool) -> dict[str, object]:
         result["prediction"] = prediction(truncated, data.X_test)
     part = X[: max(1000, 10_000_000 // C)]
     exact = Trainer(
-        TrainingSettings("ff", C, A, iterations=9), part, np.full(len(part), -1), 10, np.random.default_rng(0)
+        TrainingSettings(network="ff", C=C, A=A, iterations=9),
+        part,
+        np.full(len(part), -1),
+        10,
+        np.random.default_rng(0),
     )
-    y, log_W = exact._data.dense_rows(np.arange(min(1000, len(part))), "float32"), np.log(exact.W)
+    y, log_W = exact._lesson.data.dense_rows(np.arange(min(1000, len(part))), "float32"), np.log(exact.W)
     exact.run_iteration()
     times: dict[str, list[float]] = {"exact": [], "products": []}
     for _ in range(3):
@@ -97,11 +103,11 @@ def prediction(network: Trainer, X_test: np.ndarray) -> tuple[float, float, floa
     second_layer = np.median([network.run_iteration().seconds for _ in range(30)])
 
     def truncated_posterior(X: np.ndarray) -> np.ndarray:  # with the search for neighbouring fields
-        quick = QuickInference(network._kind, network.W, network.R, A, network.settings.truncated.active)
+        quick = QuickInference(network._spec, network.W, network.R, A, network.settings.truncated.active)
         return quick.posterior(Observations(X, A))[0]
 
     seconds, predicted = [], []
-    for posterior in (network.posterior, truncated_posterior):
+    for posterior in (network.trained().posterior, truncated_posterior):
         posterior(X_test[:100])  # compiles
         started = time.perf_counter()
         predicted.append(posterior(X_test).argmax(axis=1))

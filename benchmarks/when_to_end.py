@@ -19,8 +19,8 @@ from held_out_texts import A, C, held_out_split
 import data_tools
 from nesi.labels import draw_labels, mask_labels
 from nesi.seeds import random_stream
-from nesi.stopping import has_converged
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.stopping import has_converged
+from nesi.training.trainer import Trainer, TrainingSettings
 
 TOLERANCE = 2.0  # as in params/newsgroups20.yaml
 SCHEDULES = {"5 (the paper's)": [5.0], "2": [2.0], "1": [1.0], "0.5": [0.5], "5, 2, 1, 0.5": [5.0, 2.0, 1.0, 0.5]}
@@ -57,8 +57,8 @@ def followed(
     curve: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for trainer in stages(data.X_train[learned], labels, network, rates, run, arguments.iterations):
         curve["log_likelihood"].append(trainer.history["log_likelihood"][-1])
-        curve["held_out"].append(float(trainer.log_likelihood(data.X_train[held_out]).mean()))
-        curve["error"].append(100 * float(np.mean(trainer.posterior(data.X_test).argmax(axis=1) != data.y_test)))
+        curve["held_out"].append(float(trainer.trained().log_likelihood(data.X_train[held_out]).mean()))
+        curve["error"].append(trainer.trained().percent_error(data.X_test, data.y_test))
     return {name: np.array(values) for name, values in curve.items()}
 
 
@@ -68,7 +68,7 @@ def stages(X, labels: np.ndarray, network: str, rates: list[float], run: int, it
     done = 0
     for stage, rate in enumerate(rates):
         rates_of_stage = {"epsilon_W": rate, "epsilon_R": 0.5}
-        settings = TrainingSettings(network, C, A, **rates_of_stage, iterations=iterations, batch_size=1000)
+        settings = TrainingSettings(network=network, C=C, A=A, **rates_of_stage, iterations=iterations, batch_size=1000)
         rng = random_stream(1, "when to end", run, stage)
         trainer = Trainer(settings, X, labels, 20, rng, W_init=W, R_init=R)
         while done < iterations:

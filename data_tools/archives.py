@@ -19,7 +19,7 @@ from typing import IO
 from data_tools import zip_stream
 from data_tools.errors import DataError
 
-#: What a broken archive makes the standard library raise.
+#: What the standard library raises for a broken archive.
 _BROKEN = (
     tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError, KeyError,
     IndexError, zip_stream.BadZip, NotImplementedError, RuntimeError, OverflowError, MemoryError,
@@ -52,7 +52,7 @@ def member_names(source: Path) -> Iterator[str]:
 def read_members(
     source: Path, wanted: Callable[[str], bool], largest: int = _LARGEST_MEMBER
 ) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every wanted file, one after the other, in the source's own order."""
+    """Name and content of every wanted file, one at a time, in the order of the source."""
     if source.is_dir():
         for name in member_names(source):
             if wanted(name):
@@ -73,16 +73,16 @@ def read_members(
                     assert content_stream is not None  # it is a regular file
                     content = _bounded(content_stream, largest, source, info.name)
                     if len(content) != info.size:
-                        raise DataError(f"{source}: member {info.name} is truncated; get the archive again.")
+                        raise DataError(f"{source}: member {info.name} is truncated; download the archive again.")
                     yield info.name, content
 
 
 def _files_below(folder: Path, prefix: str = "") -> Iterator[str]:
-    """Sorted as a list of all the paths would be, but only the names of one folder are in memory at a time."""
+    """In the order of all sorted paths, but with only the names of one folder in memory at a time."""
     try:
         with os.scandir(folder) as entries:
-            # The slash takes part in the order: in sorted paths `a.png` comes before `a/b.png`.
-            # Links to folders are not followed, they could lead out of the tree or around in circles.
+            # The slash counts in the order: in sorted paths `a.png` comes before `a/b.png`.
+            # Links to folders are not followed: they could lead out of the tree or in circles.
             names = sorted(
                 entry.name + "/" if entry.is_dir() else entry.name
                 for entry in entries
@@ -99,7 +99,7 @@ def _files_below(folder: Path, prefix: str = "") -> Iterator[str]:
 
 def _tar_files(source: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for info in tar:
-        tar.members = []  # type: ignore[attr-defined]  # else tarfile keeps 1 KB per image
+        tar.members = []  # type: ignore[attr-defined]  # otherwise tarfile keeps 1 KB per image
         _check_name(source, info.name)
         if info.isfile():
             yield info
@@ -114,7 +114,7 @@ def read_member(source: Path, name: str) -> bytes:
     """One file of the source."""
     for _, content in read_members(source, lambda candidate: candidate == name):
         return content
-    raise DataError(f"{source} has no member {name}; get the archive again.")
+    raise DataError(f"{source} has no member {name}; download the archive again.")
 
 
 def fingerprint(source: Path) -> str:
@@ -133,21 +133,21 @@ def fingerprint(source: Path) -> str:
 
 @contextmanager
 def _reporting(source: Path) -> Iterator[None]:
-    """Whatever the standard library says about a broken archive, as one sentence that names the file."""
+    """Turn any error about a broken archive into one sentence that names the file."""
     try:
         yield
     except DataError:
         raise
     except _BROKEN as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{source} cannot be read as an archive ({reason}); get it again.") from error
+        raise DataError(f"{source} cannot be read as an archive ({reason}); download it again.") from error
 
 
 def _check_name(source: Path, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and path.parts[0].endswith(":")):
         raise DataError(
-            f"{source}: member {name!r} points outside of the archive; nothing was written, do not use this file."
+            f"{source}: member {name!r} points outside the archive; nothing was written, do not use this file."
         )
 
 

@@ -1,4 +1,4 @@
-"""Some of the classes of a data set, in an order of one's own."""
+"""Some of the classes of a data set, in a chosen order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_tools.errors import DataError, nearest
 
 
 def with_classes(dataset: Dataset, classes: list[str] | None) -> Dataset:
-    """Only the points of `classes`, numbered in that order; points of other classes do not appear at all."""
+    """Only the points of `classes`, numbered in that order; points of other classes are left out."""
     if classes is None:
         return dataset
     if isinstance(classes, str) or not classes or len(set(classes)) != len(classes):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data_tools.errors import DataError
+from data_tools.errors import DataError, counted
 
 #: Label of a point whose class is not known. Only training points may have it, and only in a user's own data.
 UNLABELED = -1
@@ -37,7 +37,7 @@ class Dataset:
             if X.ndim != 2 or X.shape[1] != n_inputs:
                 raise DataError(
                     f"{self.name}: the {part} data has shape {tuple(X.shape)}, expected two axes (points, inputs) "
-                    f"and as many inputs as the training data; bring the arrays into that form."
+                    f"and as many inputs as the training data; reshape the arrays."
                 )
             if y.shape != (X.shape[0],):
                 raise DataError(
@@ -53,18 +53,18 @@ class Dataset:
             )
         if self.vocabulary is not None and len(self.vocabulary) != n_inputs:
             raise DataError(
-                f"{self.name}: {len(self.vocabulary)} words for {n_inputs} inputs; the vocabulary needs one each."
+                f"{self.name}: {len(self.vocabulary)} words for {n_inputs} inputs; give one word per input."
             )
 
     def __repr__(self) -> str:
         return (
             f"<Dataset {self.name}: {self.X_train.shape[0]} training and {self.X_test.shape[0]} test points, "
-            f"{self.X_train.shape[1]} inputs, {len(self.class_names)} classes>"
+            f"{counted(self.X_train.shape[1], 'input')}, {counted(len(self.class_names), 'class', 'classes')}>"
         )
 
 
 def check_matrix(name: str, part: str, X: Matrix) -> None:
-    """Finite, non-negative, and something in every row: a row of zeros cannot be normalised to the constant A."""
+    """Finite, non-negative and no empty rows: a row of zeros cannot be normalised to the constant A."""
     dense = isinstance(X, np.ndarray)
     values = X if dense else X.data
     if values.dtype.kind not in "uif":
@@ -80,13 +80,13 @@ def check_matrix(name: str, part: str, X: Matrix) -> None:
     empty = empty_rows(X)
     if empty.size:
         raise DataError(
-            f"{name}: {empty.size} {part} point(s) are zero in every input (the first is row {empty[0]}), "
-            f"so they cannot be normalised; remove them (own data: drop_empty=true)."
+            f"{name}: the {part} data has {counted(empty.size, 'point')} with zero in every input (the first is row "
+            f"{empty[0]}), which cannot be normalised; remove such points (own data: drop_empty=true)."
         )
 
 
 def empty_rows(X: Matrix) -> npt.NDArray[np.int64]:
-    """Indices of rows without any mass."""
+    """Indices of rows that are zero everywhere."""
     if isinstance(X, np.ndarray):
         filled = X.any(axis=1)
     else:

@@ -1,4 +1,4 @@
-"""scikit-learn's 8x8 digits: 1797 images that come with the library, so nothing is downloaded."""
+"""scikit-learn's 8x8 digits: 1797 images that come with the library, so no download is needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from data_tools.split import stratified_split
 
 
 def load_digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
-    """Values 0..16. The set has no official split, so a stratified one is drawn: the same for the same seed."""
+    """Values 0..16. There is no official split, so a stratified one is drawn; the same seed gives the same split."""
     from sklearn.datasets import load_digits as load_bundled_digits
 
     bundled = load_bundled_digits()

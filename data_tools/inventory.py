@@ -1,4 +1,4 @@
-"""`list`: what data is there, where, and whether its checksum holds."""
+"""`list`: which data sets are there, where, and whether their checksums match."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Finding:
 
 
 def inventory(data_dir: str | os.PathLike[str] | None = None) -> list[Finding]:
-    """All copies in all places that are looked at, in that order."""
+    """All copies in all folders that are searched, in that order."""
     findings: list[Finding] = []
     for place in search_dirs(data_dir):
         for name in ("mnist", "fashion-mnist"):
@@ -46,10 +46,10 @@ def _idx_set(name: str, folder: Path) -> list[Finding]:
     for part, path in files.items():
         try:
             if content_sha256(path) != checksums[f"{part}-{mnist.PARTS[part]}"]:
-                problems.append(f"{path.name} has another SHA-256")
+                problems.append(f"{path.name} has a different SHA-256")
         except DataError:
             problems.append(f"{path.name} is damaged")
-    return [Finding(name, folder, "WRONG" if problems else "ok", "; ".join(problems) or "4 files, SHA-256 holds")]
+    return [Finding(name, folder, "WRONG" if problems else "ok", "; ".join(problems) or "4 files, SHA-256 matches")]
 
 
 def _newsgroups(folder: Path) -> list[Finding]:
@@ -63,7 +63,7 @@ def _newsgroups(folder: Path) -> list[Finding]:
     if changed:
         return [Finding("newsgroups", folder, "WRONG", f"{changed} changed since it was fetched")]
     if same:
-        return [Finding("newsgroups", folder, "ok", "all documents as in the reference copy")]
+        return [Finding("newsgroups", folder, "ok", "all documents match the reference copy")]
     return [
         Finding("newsgroups", folder, "unchecked", "official numbers, but documents differ from the reference copy")
     ]
@@ -79,7 +79,7 @@ def _changed_since_fetch(folder: Path, names: tuple[str, ...]) -> str | None:
 
 
 def _single_files(place: Path) -> list[Finding]:
-    """Whole files with one known checksum: the official archives and the extra NIST sets."""
+    """Single files with a known checksum: the official archives and the extra NIST sets."""
     known = [(name, file, "sha256", checksum) for name, (file, checksum) in OTHER_FILES.items()]
     for name, source in SOURCES.items():
         for remote in source.files:
@@ -90,10 +90,10 @@ def _single_files(place: Path) -> list[Finding]:
     for name, file, algorithm, checksum in known:
         path = place / file
         if path.is_file():
-            holds = file_hash(path, algorithm) == checksum
+            matches = file_hash(path, algorithm) == checksum
             label = algorithm.upper().replace("SHA256", "SHA-256")
-            detail = f"{path.name}, {label} {'holds' if holds else 'is another one'}"
-            findings.append(Finding(name, path.parent, "ok" if holds else "WRONG", detail))
+            detail = f"{path.name}, {label} {'matches' if matches else 'differs'}"
+            findings.append(Finding(name, path.parent, "ok" if matches else "WRONG", detail))
     return findings
 
 
@@ -101,10 +101,10 @@ def _nist_folder(folder: Path) -> list[Finding]:
     source = nist.find_source(folder, "nist-digits") if folder.is_dir() else None
     if source is None or source.name == "by_class.zip":
         return []
-    return [Finding("nist", folder, "unchecked", f"{source.name}; there is no checksum for this form")]
+    return [Finding("nist", folder, "unchecked", f"{source.name}; there is no checksum for this format")]
 
 
 def _emnist_files(folder: Path) -> list[Finding]:
     if (folder / emnist.ARCHIVE).is_file() or not emnist.is_present(folder):
         return []
-    return [Finding("emnist", folder, "unchecked", "single files; only the official gzip.zip has a checksum here")]
+    return [Finding("emnist", folder, "unchecked", "single files; only the official gzip.zip has a known checksum")]

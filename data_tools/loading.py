@@ -1,4 +1,4 @@
-"""`load`: a data set by its name, or the user's own by its path."""
+"""`load`: a public data set by name, or your own data by path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from data_tools.dataset import Dataset
 from data_tools.errors import DataError, nearest
 from data_tools.locations import download_dir, search_dirs
 
-#: Data sets in files: folder, module, loader, and what is fixed by the name.
+#: Data sets in files: folder, module, loader, and options fixed by the name.
 _IN_FILES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "mnist": ("mnist", "mnist", "load_mnist", {}),
     "fashion-mnist": ("fashion-mnist", "mnist", "load_fashion_mnist", {}),
@@ -31,7 +31,7 @@ _IN_FILES: dict[str, tuple[str, str, str, dict[str, str]]] = {
 }
 #: Data sets that need no file.
 _EMBEDDED = {"digits": ("digits", "load_digits"), "generated": ("generated", "generate")}
-#: Own data, by the ending of its name.
+#: Own data, by file extension.
 _BY_ENDING = {
     ".npz": ("own_arrays", "load_npz"),
     ".csv": ("own_arrays", "load_csv"),
@@ -50,9 +50,9 @@ def load(
     fetch: bool = True,
     **options: Any,
 ) -> Dataset:
-    """A data set by name (see `NAMES`), or the user's own .npz, .csv, .svmlight or folder by path.
+    """Load a data set by name (see `NAMES`), or your own .npz, .csv, .svmlight or folder by path.
 
-    Named data sets are looked for in `data_dir`, then `$NESI_DATA`, then the user's cache, and small ones are
+    Named data sets are looked up in `data_dir`, then `$NESI_DATA`, then the user's cache, and small ones are
     fetched if they are missing and `fetch` is true. Options belong to the data set, e.g. `idf="legacy"`.
     """
     name = os.fspath(name_or_path)
@@ -66,7 +66,7 @@ def load(
 
 
 def takes_option(name_or_path: str, option: str) -> bool:
-    """Whether the data set knows that option."""
+    """Whether the data set has this option."""
     if name_or_path in _EMBEDDED:
         loader = _loader(*_EMBEDDED[name_or_path])
     elif name_or_path in _IN_FILES:
@@ -79,7 +79,7 @@ def takes_option(name_or_path: str, option: str) -> bool:
 
 
 def _folder_loader(path: Path) -> Loader:
-    """MNIST's and 20 Newsgroups' own files are told by their names; else it is a folder per class."""
+    """Files of MNIST and 20 Newsgroups are recognised by name; anything else is one folder per class."""
     if import_module("data_tools.mnist").is_present(path):
         return _loader("mnist", "load_idx_folder")
     if import_module("data_tools.newsgroups").find_matlab_folder(path) is not None:
@@ -93,17 +93,17 @@ def _load_own(path: Path, options: dict[str, Any]) -> Dataset:
     if path.suffix.lower() in _BY_ENDING and path.is_file():
         return _call(str(path), _loader(*_BY_ENDING[path.suffix.lower()]), (path,), options)
     if path.is_file():
-        raise DataError(f"{path} has no known ending; own data is {', '.join(_BY_ENDING)} or a folder per class.")
+        raise DataError(f"{path} has an unknown file extension; use {', '.join(_BY_ENDING)} or one folder per class.")
     if path.suffix.lower() in _BY_ENDING or len(path.parts) > 1:
-        raise DataError(f"{path} does not exist; correct the path of your data.")
+        raise DataError(f"{path} does not exist; correct the path to your data.")
     raise DataError(
         f'there is no data set "{path}"{nearest(str(path), NAMES)}; use one of {", ".join(NAMES)}, '
-        f"or the path of your own data."
+        f"or the path to your own data."
     )
 
 
 def _loader(module: str, function: str) -> Loader:
-    """Modules are imported when needed: Pillow or scikit-learn should not slow down the start of the others."""
+    """Import modules only when needed: Pillow or scikit-learn should not slow down the others."""
     loader: Loader = getattr(import_module(f"data_tools.{module}"), function)
     return loader
 
@@ -116,7 +116,7 @@ def _call(
         if option not in known:
             raise DataError(
                 f'{name} has no option "{option}"{nearest(option, known)}; '
-                f"it knows {', '.join(known) if known else 'none'}."
+                f"its options are: {', '.join(known) if known else 'none'}."
             )
     try:
         return loader(*arguments, **options)
@@ -130,7 +130,7 @@ def _call(
 
 
 def _find(name: str, folder_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """The first place that holds all files of the data set."""
+    """The first folder that holds all files of the data set."""
     for place in search_dirs(data_dir):
         if _is_present(name, place / folder_name):
             return place / folder_name
@@ -147,7 +147,7 @@ def _is_present(name: str, folder: Path) -> bool:
 
 
 def _get(name: str, folder_name: str, data_dir: str | os.PathLike[str] | None, fetch: bool) -> Path:
-    """Fetch what is missing, or say in one sentence how to get it and where to put it."""
+    """Fetch missing files, or say in one sentence how to get them and where to put them."""
     from data_tools.fetch import fetch as fetch_files
     from data_tools.fetch import source_of
     from data_tools.sources import SOURCES
@@ -163,5 +163,5 @@ def _get(name: str, folder_name: str, data_dir: str | os.PathLike[str] | None, f
         return fetch_files(command, data_dir)
     raise DataError(
         f'{name} was not found in {looked_in}; run "python -m data_tools fetch {command}" '
-        f"(some {source.megabytes} MB), or put its files into {target}."
+        f"(about {source.megabytes} MB), or put its files into {target}."
     )

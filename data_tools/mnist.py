@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: 28x28 grey images, raw values 0..255, 60000 for training and 10000 for the test."""
+"""MNIST and Fashion-MNIST: 28x28 grey images, raw values 0..255, 60000 for training and 10000 for testing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FASHION_NAMES = (
     "Bag",
     "Ankle boot",
 )
-#: File stems and number of axes. The authors' program spells `-idx` as `.idx`; both are found.
+#: File stems and formats. The authors' program writes `.idx` instead of `-idx`; both are found.
 PARTS = {
     "train-images": "idx3-ubyte",
     "train-labels": "idx1-ubyte",
@@ -36,7 +36,7 @@ SIZES = {"train": 60000, "t10k": 10000}
 
 
 def find_parts(folder: Path) -> dict[str, Path]:
-    """Those of the four files that are in `folder`, whatever their spelling."""
+    """Those of the four files that are in `folder`, under any of their names."""
     found = {}
     for part, kind in PARTS.items():
         for name in (f"{part}-{kind}", f"{part}.{kind}", f"{part}-{kind}.gz", f"{part}.{kind}.gz"):
@@ -51,7 +51,7 @@ def is_present(folder: Path) -> bool:
 
 
 def load_mnist(folder: Path, classes: list[str] | None = None) -> Dataset:
-    """`classes`: only these digits, numbered in this order."""
+    """`classes`: use only these digits, numbered in this order."""
     return with_classes(_load(folder, "mnist", DIGIT_NAMES), classes)
 
 
@@ -60,7 +60,7 @@ def load_fashion_mnist(folder: Path, classes: list[str] | None = None) -> Datase
 
 
 def load_idx_folder(folder: Path, classes: list[str] | None = None) -> Dataset:
-    """Any four files of the same names and format, whatever their numbers and sizes of images; classes are digits."""
+    """Any four files with the same names and format, with any number and size of images; classes are digits."""
     files = find_parts(folder)
     splits = {}
     for split in SIZES:
@@ -101,10 +101,10 @@ def _read_split(
     if images.shape != (SIZES[split], 28, 28):
         raise DataError(
             f"{image_file} holds images of shape {images.shape}, expected {(SIZES[split], 28, 28)}; "
-            f"another data set of that format is loaded by its own name or as your own .npz."
+            f"load another data set of this format by its own name or as your own .npz."
         )
     if labels.max() >= n_classes:
         raise DataError(
-            f"{label_file} holds the label {labels.max()}, expected 0 to {n_classes - 1}; get the file again."
+            f"{label_file} holds the label {labels.max()}, expected 0 to {n_classes - 1}; download the file again."
         )
     return images.reshape(len(images), -1), labels.astype(np.int64)

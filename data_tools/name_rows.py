@@ -1,7 +1,7 @@
 """Which row each image of a large archive goes to, in a few bytes per image.
 
-A Python string and its entry in a dictionary take some 300 bytes, more than a third of a 28x28 image. A digest of 8
-bytes tells names apart as well: two of a million names share one with probability 3e-8, and then an error says so.
+A Python string and its entry in a dictionary take about 300 bytes, more than a third of a 28x28 image. A digest of 8
+bytes also distinguishes names: two of a million names collide with probability 3e-8, and then there is an error.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Digests = npt.NDArray[np.uint64]
 
 
 def digest_of(name: str) -> int:
-    """64 bits that stand for the name; the same on every machine, unlike Python's own hash."""
-    # Names on disk need not be valid UTF-8; Python then keeps their bytes as surrogates.
+    """A 64-bit hash of the name; the same on every machine, unlike Python's own hash."""
+    # Names on disk may not be valid UTF-8; Python then keeps their bytes as surrogates.
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
@@ -49,6 +49,6 @@ class NameRows:
         return int(self._digests[np.flatnonzero(self._rows == row)[0]])
 
     def repeated(self) -> int | None:
-        """A row whose name some other row has too, if there is one."""
+        """A row that shares its name with another row, if there is one."""
         same = np.flatnonzero(self._digests[1:] == self._digests[:-1])
         return int(self._rows[same[0]]) if same.size else None

@@ -1,6 +1,6 @@
-"""20 Newsgroups, `bydate` split, Matlab form: 11269 + 7505 documents over 61188 words.
+"""20 Newsgroups, `bydate` split, Matlab format: 11269 + 7505 documents over 61188 words.
 
-Classes are the 20 newsgroups or the six subject matters of the paper's Section 4.2.
+Classes are the 20 newsgroups or the six topics of the paper's Section 4.2.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from data_tools.tfidf import tf_idf
 from data_tools.triplets import find_plain_or_gz, read_counts, read_integers, read_text_lines
 
 FILES = ("train.data", "train.label", "train.map", "test.data", "test.label", "vocabulary.txt")
-SUBJECTS = ("comp", "rec", "sci", "forsale", "politics", "religion")
+TOPICS = ("comp", "rec", "sci", "forsale", "politics", "religion")
 N_WORDS = 61188
 N_DOCUMENTS = {"train": 11269, "test": 7505}
 N_ENTRIES = {"train": 1467345, "test": 967874}
-#: SHA-256 over all documents of a split whatever their order inside the file (see `content_digest`).
+#: SHA-256 over all documents of a split, independent of their order in the file (see `content_digest`).
 CONTENT_DIGESTS = {
     "train": "c34a73271873b7348741738266bc622d9c62b5cf88a8e409509657edd2bbaaf7",
     "test": "edee812ea17de3cb72784f206c21d5256d12ad2f29e0e2d7409b722fe51a005e",
 }
 
 
-def subject_of(group: str) -> str:
-    """The subject matter of a newsgroup, e.g. `religion` for alt.atheism and soc.religion.christian."""
+def topic_of(group: str) -> str:
+    """The topic of a newsgroup, e.g. `religion` for alt.atheism and soc.religion.christian."""
     if group == "alt.atheism":
         return "religion"
-    for subject in SUBJECTS:
-        if subject in group.split("."):
-            return subject
-    raise DataError(f"newsgroup {group} has no known subject among {', '.join(SUBJECTS)}; correct train.map.")
+    for topic in TOPICS:
+        if topic in group.split("."):
+            return topic
+    raise DataError(f"newsgroup {group} belongs to none of the topics {', '.join(TOPICS)}; correct train.map.")
 
 
 def is_present(folder: Path) -> bool:
@@ -50,12 +50,12 @@ def load_newsgroups20(folder: Path, idf: str = "paper", classes: list[str] | Non
 
 
 def load_newsgroups6(folder: Path, idf: str = "paper") -> Dataset:
-    """The six subject matters as classes; `idf` is "paper" or "legacy"."""
+    """The six topics as classes; `idf` is "paper" or "legacy"."""
     return _load(folder, "newsgroups6", idf)
 
 
 def find_matlab_folder(folder: Path) -> Path | None:
-    """Where below `folder` the word counts are: there, or where the archive and the authors' program have them."""
+    """The folder with the word counts: `folder`, or the subfolder used by the archive and the authors' program."""
     for inner in ("", "matlab", "20news-bydate/matlab"):
         if all((folder / inner / name).is_file() or (folder / inner / f"{name}.gz").is_file() for name in FILES[:-1]):
             return folder / inner
@@ -63,7 +63,7 @@ def find_matlab_folder(folder: Path) -> Path | None:
 
 
 def load_matlab_folder(folder: Path, idf: str = "paper", classes: list[str] | None = None) -> Dataset:
-    """Texts in the same form in a folder of the user's; vocabulary.txt may be beside or above the counts."""
+    """Your own texts in the same format; vocabulary.txt may be next to the counts or in the parent folder."""
     return with_classes(_load(find_matlab_folder(folder) or folder, str(folder), idf, folder), classes)
 
 
@@ -80,13 +80,13 @@ def _load(folder: Path, name: str, idf: str, vocabulary_folder: Path | None = No
         if empty.size:
             raise DataError(
                 f"{folder}: {part} document {empty[0] + 1} has no word left after tf-idf weighting, so it cannot be "
-                f"normalised; the files are not the official ones, get them again."
+                f"normalised; the files are not the official ones, download them again."
             )
     class_names = groups
     if name == "newsgroups6":
-        class_names = SUBJECTS
-        subject_index = np.array([SUBJECTS.index(subject_of(group)) for group in groups], dtype=np.int64)
-        y_train, y_test = subject_index[y_train], subject_index[y_test]
+        class_names = TOPICS
+        topic_index = np.array([TOPICS.index(topic_of(group)) for group in groups], dtype=np.int64)
+        y_train, y_test = topic_index[y_train], topic_index[y_test]
     return Dataset(name, X_train, y_train, X_test, y_test, class_names, vocabulary=vocabulary)
 
 
@@ -99,7 +99,7 @@ def read_split(
     if labels.min() < 0 or labels.max() >= n_groups:
         raise DataError(
             f"{label_file}: labels run from {labels.min() + 1} to {labels.max() + 1}, expected 1 to {n_groups}; "
-            f"get the file again."
+            f"download the file again."
         )
     counts = read_counts(find_plain_or_gz(folder, f"{split}.data"), len(labels), n_words)
     return counts, labels
@@ -112,15 +112,15 @@ def read_map(path: Path) -> tuple[str, ...]:
         if line.strip():
             fields = line.split()
             if len(fields) != 2 or not (fields[1].isascii() and fields[1].isdigit()) or len(fields[1]) > 6:
-                raise DataError(f'{path}: line "{line}" is not "newsgroup number"; get the file again.')
+                raise DataError(f'{path}: line "{line}" is not "newsgroup number"; download the file again.')
             names[int(fields[1])] = fields[0]
     if not names or sorted(names) != list(range(1, len(names) + 1)):
-        raise DataError(f"{path}: the newsgroups are not numbered 1, 2, 3, ...; get the file again.")
+        raise DataError(f"{path}: the newsgroups are not numbered 1, 2, 3, ...; download the file again.")
     return tuple(names[number] for number in sorted(names))
 
 
 def content_digest(counts: sparse.csr_matrix, labels: npt.NDArray[np.int64]) -> str:
-    """SHA-256 over the documents, independent of their order and of how the files are packed.
+    """SHA-256 over the documents, independent of their order and of file compression.
 
     Copies of this data set differ in the order of documents within a class, so file checksums say little.
     """
@@ -133,7 +133,7 @@ def content_digest(counts: sparse.csr_matrix, labels: npt.NDArray[np.int64]) -> 
 
 
 def check_official(folder: Path) -> bool:
-    """Raise unless the numbers are the official ones; True if every document also equals the reference copy's."""
+    """Raise unless the counts are the official ones; True if every document also matches the reference copy."""
     n_words = len(read_text_lines(find_plain_or_gz(folder, "vocabulary.txt")))
     n_groups = len(read_map(find_plain_or_gz(folder, "train.map")))
     same = True
@@ -143,7 +143,7 @@ def check_official(folder: Path) -> bool:
         expected = (N_DOCUMENTS[split], N_WORDS, N_ENTRIES[split])
         if found != expected:
             raise DataError(
-                f"{folder}: {split} has (documents, words, entries) = {found}, expected {expected}; get it again."
+                f"{folder}: {split} has (documents, words, entries) = {found}, expected {expected}; download it again."
             )
         same &= content_digest(counts, labels) == CONTENT_DIGESTS[split]
     return same

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from data_tools.archives import fingerprint, is_archive, member_names, read_members
 from data_tools.dataset import Dataset
-from data_tools.errors import DataError
+from data_tools.errors import DataError, counted
 from data_tools.image_pipeline import convert_images
 from data_tools.name_rows import NameRows, digest_of, digests_of
 from data_tools.nist_images import RAW_SIDE, SIDE, preprocessed_pixels, raw_pixels
@@ -21,7 +21,7 @@ from data_tools.nist_tree import DIGITS, LETTERS, VOWELS, TreeIndex, index_tree
 from data_tools.prepared_cache import Arrays, prepared
 from data_tools.split import check_fraction, stratified_split
 
-#: Raise whenever the preprocessing changes: prepared images of another version are then not used.
+#: Increase whenever the preprocessing changes, so that images prepared by another version are not used.
 PREPROCESSING_VERSION = 1
 #: Training and test images of the complete tree, as in the paper.
 OFFICIAL_COUNTS = {"nist-digits": (344307, 58646), "nist-letters": (387361, 23941)}
@@ -53,8 +53,8 @@ def load_nist(
 ) -> Dataset:
     """Images of one of the three class sets, 28x28 as in Section 4.4, or 128x128 with `raw`.
 
-    The test set is hsf_4 where the tree has it; else the members named in the text file `test_list`; else a
-    stratified `test_fraction` drawn with `seed`. `on_damage="skip"` leaves unreadable images out with a warning.
+    The test set is the images listed in the text file `test_list`, if given; else hsf_4, if the tree has it; else a
+    stratified `test_fraction` drawn with `seed`. `on_damage="skip"` leaves out unreadable images with a warning.
     """
     source = find_source(folder, name)
     if source is None:
@@ -89,7 +89,7 @@ def load_nist(
             X, y, n_train = _compacted(X, kept), y[kept], int(np.count_nonzero(kept[:n_train]))
         return {"X": X, "y": y, "n_train": np.array(n_train)}
 
-    # Raw pictures are 16 KB each: larger than their archive by far, so they are not kept.
+    # Raw images are 16 KB each: far larger than their archive, so they are not cached.
     arrays = build() if raw else prepared(name, made_from, build)
     X, y, n_train = arrays["X"], arrays["y"], int(arrays["n_train"])
     _compare_with_paper(name, source, (n_train, len(y) - n_train))
@@ -98,11 +98,12 @@ def load_nist(
 
 
 def _compare_with_paper(name: str, source: Path, found: tuple[int, int]) -> None:
-    """Say so if what looks like the complete data set is not quite that of the paper."""
+    """Warn if what looks like the complete data set differs from the paper's."""
     expected = OFFICIAL_COUNTS.get(name, found)
     if found != expected and sum(found) > sum(expected) / 2:
         warnings.warn(
-            f"{source} has {found[0]} training and {found[1]} test images, the paper {expected[0]} and {expected[1]}",
+            f"{source} has {found[0]} training and {found[1]} test images, "
+            f"the paper has {expected[0]} and {expected[1]}",
             stacklevel=3,
         )
 
@@ -110,9 +111,9 @@ def _compare_with_paper(name: str, source: Path, found: tuple[int, int]) -> None
 def _planned(
     source: Path, name: str, test_fraction: float, test_list: str | None, seed: int
 ) -> tuple[NameRows, npt.NDArray[np.int64], int]:
-    """The row and the label of every image, and how many are for training.
+    """The row and the label of every image, and the number of training images.
 
-    Training images come first: the two sets are then parts of one array, and nothing is ever copied.
+    Training images come first: then both sets are parts of one array, and nothing is copied.
     """
     index = index_tree(source, member_names(source), _CLASSES[name])
     is_test = _test_images(source, index, test_fraction, test_list, seed)
@@ -123,7 +124,9 @@ def _planned(
     rows = NameRows(index.digests, row_of)
     twice = rows.repeated()
     if twice is not None:
-        raise DataError(f"{source} holds {_name_of(source, rows, twice)} twice; get it again or remove one of them.")
+        raise DataError(
+            f"{source} holds {_name_of(source, rows, twice)} twice; download it again or remove one of them."
+        )
     y = np.empty(len(index), dtype=np.int64)
     y[row_of] = index.labels
     return rows, y, n_train
@@ -133,32 +136,32 @@ def _encoded(source: Path, rows: NameRows) -> Iterator[tuple[int, bytes]]:
     seen = 0
     for member, content in read_members(source, rows.__contains__, _LARGEST_PNG):
         row = rows.find(member)
-        assert row is not None  # read_members only gives what is contained
+        assert row is not None  # read_members only yields names in `rows`
         seen += 1
         yield row, content
     if seen != len(rows):
-        raise DataError(f"{source} gave {seen} of {len(rows)} images; it changed meanwhile, try again.")
+        raise DataError(f"{source} gave {seen} of {len(rows)} images; it changed while being read, try again.")
 
 
 def _name_of(source: Path, rows: NameRows, row: int) -> str:
-    """Reading the source's names once more is cheap beside keeping all of them for a message."""
+    """Reading the names again is cheaper than keeping all of them in memory for a message."""
     digest = rows.digest(row)
     return next((member for member in member_names(source) if digest_of(member) == digest), f"image {row}")
 
 
 def _report_damage(source: Path, rows: NameRows, bad: dict[int, str], on_damage: str) -> None:
-    """An error, or a warning if the user wants to go on without the damaged images."""
+    """Raise an error, or warn if the user wants to continue without the damaged images."""
     row = min(bad)
     sentence = f"{source}: {_name_of(source, rows, row)} {bad[row]}"
     if on_damage == "error":
         raise DataError(
-            f"{sentence} ({len(bad)} such image(s)); get the archive again, or leave them out with on_damage=skip."
+            f"{sentence} ({counted(len(bad), 'bad image')}); download the archive again, or use on_damage=skip."
         )
-    warnings.warn(f"{sentence}; {len(bad)} of {len(rows)} images are left out", stacklevel=3)
+    warnings.warn(f"{sentence}; leaving out {len(bad)} of {counted(len(rows), 'image')}", stacklevel=3)
 
 
 def _compacted(X: npt.NDArray[np.uint8], kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Only the kept rows, moved together in place: a copy would double the memory."""
+    """Only the kept rows, compacted in place: a copy would double the memory."""
     target = 0
     for row in np.flatnonzero(kept):
         if target != row:
@@ -177,7 +180,7 @@ def _test_images(
         known = np.isin(digests, index.digests)
         if not known.all():
             unknown = listed[int(np.argmin(known))]
-            raise DataError(f"{test_list} names {unknown}, which is not an image of {source}; correct the list.")
+            raise DataError(f"{test_list} lists {unknown}, which is not an image of {source}; correct the list.")
         is_test = np.isin(index.digests, digests)
     if not is_test.any():
         _, drawn = stratified_split(index.labels.astype(np.int64), test_fraction, seed)
@@ -187,7 +190,7 @@ def _test_images(
 
 
 def _list_key(test_list: str | None) -> list[str]:
-    """Stands for the list's content in the key of the cache, where a hundred thousand names would stay in memory."""
+    """A hash of the list for the cache key; the list itself may hold a hundred thousand names."""
     names = _read_list(test_list)
     return [hashlib.sha256("\n".join(names).encode()).hexdigest()] if names else []
 

@@ -1,7 +1,7 @@
 """From a 128x128 NIST SD19 character to a 28x28 one, as in Section 4.4 of the paper.
 
 Square bounding box of the ink, resized to 20x20, zero-padded to 28x28, centred by pixel mass, inverted
-(ink is high, the background 0). Shifts are whole pixels, so the centre of mass is at most half a pixel off.
+(ink is high, the background 0). Shifts are by whole pixels, so the centre of mass is at most half a pixel off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MIDDLE = (SIDE - 1) / 2
 
 
 class BadImage(Exception):
-    """Why one image cannot be used; the caller knows its name."""
+    """Why an image cannot be used; the caller knows its name."""
 
 
 def decode(png: bytes) -> Image.Image:
@@ -44,7 +44,7 @@ _INVERT = [255 - value for value in range(256)]
 
 
 def raw_pixels(png: bytes, invert: bool = True) -> npt.NDArray[np.uint8]:
-    """All 128x128 pixels, ink high unless `invert` is off."""
+    """All 128x128 pixels; ink is high unless `invert` is false."""
     ink = np.asarray(decode(png), dtype=np.uint8).reshape(-1)
     return ink if invert else 255 - ink
 
@@ -56,9 +56,9 @@ def preprocessed_pixels(png: bytes) -> npt.NDArray[np.uint8]:
     side = max(right - left, bottom - top)
     left -= (side - (right - left)) // 2
     top -= (side - (bottom - top)) // 2
-    square = ink.crop((left, top, left + side, top + side))  # beyond the border Pillow fills with 0
-    # Some 4 in 10,000 characters are so lopsided that centring 20x20 ink would push part of it over the edge.
-    # They are drawn a little smaller instead; at 14x14 every shift fits.
+    square = ink.crop((left, top, left + side, top + side))  # Pillow fills with 0 beyond the border
+    # About 4 in 10,000 characters are so lopsided that centring 20x20 ink would push part of it over the edge.
+    # They are drawn slightly smaller instead; at 14x14 every shift fits.
     for ink_side in range(INK_SIDE, SIDE // 2 - 1, -1):
         small = np.asarray(square.resize((ink_side, ink_side), Image.Resampling.BILINEAR), dtype=np.uint8)
         centred = _centred(small)
@@ -81,11 +81,11 @@ def _centred(small: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8] | None:
         if start + inked[0] < 0 or start + inked[-1] >= SIDE:
             return None
         starts.append(start)
-    picture = np.zeros((SIDE, SIDE), dtype=np.uint8)
+    image = np.zeros((SIDE, SIDE), dtype=np.uint8)
     top, left = starts
     target_rows = slice(max(top, 0), min(top + len(rows), SIDE))
     target_columns = slice(max(left, 0), min(left + len(columns), SIDE))
-    picture[target_rows, target_columns] = small[
+    image[target_rows, target_columns] = small[
         target_rows.start - top : target_rows.stop - top, target_columns.start - left : target_columns.stop - left
     ]
-    return picture
+    return image

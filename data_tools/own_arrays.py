@@ -1,4 +1,4 @@
-"""A user's own numbers: .npz, .csv and svmlight files."""
+"""Your own arrays: .npz, .csv and svmlight files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _LABEL_NAMES = ("label", "labels", "class", "target", "y")
 
 
 def open_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """All arrays of an .npz; pickled objects are refused, as they could run any code."""
+    """All arrays of an .npz; pickled objects are rejected, as they could run any code."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # zipfile, zlib and NumPy's header parser each raise their own on damaged files
+    except Exception as error:  # zipfile, zlib and NumPy raise different errors on damaged files
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} cannot be read as an .npz of plain arrays ({reason}); save it again.") from error
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # any other file inside is handed out as bytes
-            raise DataError(f"{path}: its member {name} is not an array; save it again.")
+        if not isinstance(array, np.ndarray):  # any other file inside is returned as bytes
+            raise DataError(f"{path}: member {name} is not an array; save it again.")
     return arrays
 
 
@@ -45,7 +45,7 @@ def load_npz(
         )
     if ("X_test" in arrays) != ("y_test" in arrays):
         raise DataError(f"{path} holds only one of X_test and y_test; give both or neither.")
-    if arrays["X"].ndim == 3 and image_shape is None:  # a stack of pictures
+    if arrays["X"].ndim == 3 and image_shape is None:  # a stack of images
         image_shape = (arrays["X"].shape[1], arrays["X"].shape[2])
     if image_shape is None and "image_shape" in arrays:
         image_shape = tuple(arrays["image_shape"].reshape(-1).tolist())  # checked later
@@ -56,7 +56,7 @@ def load_npz(
 
 
 def _list(path: Path, y: npt.NDArray[Any]) -> list[Any]:
-    """Labels as a list; a column (n, 1) is taken for a row."""
+    """Labels as a list; a column (n, 1) is flattened."""
     if y.ndim == 0 or y.size != len(y):
         raise DataError(f"{path} holds labels of shape {y.shape}, expected one number or word per point; correct them.")
     return list(y.reshape(-1))
@@ -77,7 +77,7 @@ def load_csv(
 ) -> Dataset:
     """One point per line. The label is the column named label, class, target or y, else the last one.
 
-    An empty label means unlabeled. `test` names a second file of the same form for the test set.
+    An empty label means unlabeled. `test` names a second file in the same format for the test set.
     """
     X, labels = _read_csv(path, label_column)
     test_part = _read_csv(_beside(path, test), label_column) if test else None
@@ -100,11 +100,11 @@ def _read_csv(path: Path, label_column: str | int | None) -> tuple[npt.NDArray[n
     for number, row in enumerate(lines):
         where = f"{path}: point {number + 1}"
         if len(row) != len(rows[0]):
-            raise DataError(f"{where} has {len(row)} columns, expected {len(rows[0])} as in the first line; mend it.")
+            raise DataError(f"{where} has {len(row)} columns, expected {len(rows[0])} as in the first line; fix it.")
         try:
             X[number] = [float(field) for i, field in enumerate(row) if i != column]
         except ValueError as error:
-            raise DataError(f"{where} holds something that is not a number ({error}); mend it.") from error
+            raise DataError(f"{where} holds something that is not a number ({error}); fix it.") from error
         labels.append(row[column].strip())
     return X, labels
 
@@ -135,7 +135,7 @@ def _label_index(path: Path, header: list[str] | None, n_columns: int, wanted: s
 def load_svmlight(
     path: Path, test: str | None = None, test_fraction: float = 0.2, seed: int = 0, drop_empty: bool = False
 ) -> Dataset:
-    """Sparse points in svmlight (libsvm) form; `test` names a second file for the test set."""
+    """Sparse points in svmlight (libsvm) format; `test` names a second file for the test set."""
     X, labels = _read_svmlight(path, None)
     test_part = _read_svmlight(_beside(path, test), X.shape[1]) if test else None
     return assemble(path, X, labels, test_part, test_fraction, seed, drop_empty, None)
@@ -155,5 +155,5 @@ def _read_svmlight(path: Path, n_features: int | None) -> tuple[Matrix, list[Any
 
 
 def _beside(path: Path, other: str) -> Path:
-    """A second file, by its own path or by its name beside the first."""
+    """A second file, by its own path or by its name next to the first."""
     return Path(other) if Path(other).is_file() else path.parent / other

@@ -1,6 +1,6 @@
-"""A user's own folder: one sub-folder per class with images or text files in it, optionally below train/ and test/.
+"""Your own folder: one subfolder per class with images or text files, optionally inside train/ and test/.
 
-A sub-folder called `unlabeled` holds training points of unknown class.
+A subfolder named `unlabeled` holds unlabeled training points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def load_folder(
     idf: str = "paper",
     drop_empty: bool = False,
 ) -> Dataset:
-    """Grey images (all of one size, or brought to `resize` = [height, width]) or texts (tf-idf over their words)."""
+    """Grey images (all the same size, or resized to `resize` = [height, width]) or texts (tf-idf of their words)."""
     has_split = (path / "train").is_dir() and (path / "test").is_dir()
     train = _entries(path / "train" if has_split else path)
     test = _entries(path / "test") if has_split else None
@@ -41,14 +41,14 @@ def load_folder(
     images = [file for file in every_file if file.suffix.lower() in IMAGE_ENDINGS]
     if images and len(images) != len(every_file):
         other = next(file for file in every_file if file.suffix.lower() not in IMAGE_ENDINGS)
-        raise DataError(f"{path} mixes images with other files such as {other}; keep one kind only.")
+        raise DataError(f"{path} mixes images with other files such as {other}; keep only one kind.")
     if images:
         return _image_dataset(path, train, test, test_fraction, seed, resize, invert, drop_empty)
     return _text_dataset(path, train, test, test_fraction, seed, idf, drop_empty)
 
 
 def _entries(folder: Path) -> list[Entry]:
-    """All files below the class folders, hidden ones aside, in sorted order."""
+    """All files in the class folders except hidden ones, in sorted order."""
     classes = sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
     entries: list[Entry] = [
         (file, None if class_folder.name == _UNLABELED_FOLDER else class_folder.name)
@@ -57,7 +57,7 @@ def _entries(folder: Path) -> list[Entry]:
         if file.is_file() and not file.name.startswith(".")
     ]
     if not entries:
-        raise DataError(f"{folder} has no sub-folder with files; expected one sub-folder per class.")
+        raise DataError(f"{folder} has no subfolder with files; expected one subfolder per class.")
     return entries
 
 
@@ -76,7 +76,7 @@ def _image_dataset(
     drop_empty: bool,
 ) -> Dataset:
     if resize is not None and (len(resize) != 2 or not all(isinstance(n, int) and n > 0 for n in resize)):
-        raise DataError(f"resize is {resize!r}, expected two whole numbers like [28, 28]; correct it.")
+        raise DataError(f"resize is {resize!r}, expected two positive integers like [28, 28]; correct it.")
     shape = (resize[0], resize[1]) if resize else None
     shape = shape or _read_image(train[0][0], None, False).shape
     assert shape is not None
@@ -97,7 +97,7 @@ def _read_image(file: Path, shape: tuple[int, int] | None, resize: bool, invert:
             if shape is not None and resize:
                 grey = grey.resize((shape[1], shape[0]), Image.Resampling.BILINEAR)
     except Exception as error:  # Pillow raises many types on damaged files
-        raise DataError(f"{file} cannot be read as an image ({type(error).__name__}); mend or remove it.") from error
+        raise DataError(f"{file} cannot be read as an image ({type(error).__name__}); fix or remove it.") from error
     pixels = np.asarray(grey, dtype=np.uint8)
     if shape is not None and pixels.shape != shape:
         raise DataError(
@@ -118,20 +118,20 @@ def _text_dataset(
 ) -> Dataset:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    # Counts first: the weights may only be learned on what the split leaves for training.
+    # Count first: the weights may only be learned from the training set of the split.
     texts = [_read_text(file) for file, _ in train]
     test_texts = [_read_text(file) for file, _ in test] if test is not None else []
     try:
         vectorizer = CountVectorizer(dtype=np.float32).fit(texts)
     except ValueError as error:
-        raise DataError(f"{path}: the texts hold no words ({error}); check the files.") from error
+        raise DataError(f"{path}: the texts contain no words ({error}); check the files.") from error
     test_part = (vectorizer.transform(test_texts), _labels(test)) if test is not None else None
     counted = assemble(
         path, vectorizer.transform(texts), _labels(train), test_part, test_fraction, seed, drop_empty, None
     )
     X_train, X_test = tf_idf(sparse.csr_matrix(counted.X_train), sparse.csr_matrix(counted.X_test), idf)
     y_train, y_test = counted.y_train, counted.y_test
-    if drop_empty:  # weighting can empty a text that has only words of all texts
+    if drop_empty:  # weighting can empty a text whose words are in all texts
         X_train, y_train = without_empty(X_train, y_train)
         X_test, y_test = without_empty(X_test, y_test)
     vocabulary = tuple(str(word) for word in vectorizer.get_feature_names_out())
@@ -144,7 +144,7 @@ def _read_text(file: Path) -> str:
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error}); check the file and its permissions.") from error
     if b"\0" in content:
-        raise DataError(f"{file} is neither an image nor text; expected class folders with files of one of the two.")
+        raise DataError(f"{file} is neither an image nor text; expected class folders with either images or texts.")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

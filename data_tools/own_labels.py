@@ -1,4 +1,4 @@
-"""What all kinds of own data share: labels of any kind to 0..K-1, a test set, float32."""
+"""Shared by all formats of your own data: map any labels to 0..K-1, split off a test set, convert to float32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
-from data_tools.errors import DataError
+from data_tools.errors import DataError, counted
 from data_tools.split import stratified_split
 
 
@@ -24,14 +24,14 @@ def assemble(
     image_shape: tuple[int, int] | None,
     class_names: tuple[str, ...] | None = None,
 ) -> Dataset:
-    """A data set named after its file; without a test set of its own a stratified part becomes the test set."""
+    """A data set named after its file; without a test set, a stratified part becomes the test set."""
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise DataError(f"{path} holds data of shape {tuple(X.shape)}, expected points x inputs; correct it.")
     if X.shape[0] != len(labels):
         raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
     X = _narrow(path, X)
     words = [label_word(label) for label in labels]
-    # Only the training labels decide what classes there are: nothing can be learned about any other.
+    # Only the training labels define the classes: nothing can be learned about any other.
     found = sorted({word for word in words if word is not None}, key=_numbers_first)
     if not found:
         raise DataError(f"{path} has no labeled point; label at least one per class.")
@@ -52,12 +52,12 @@ def assemble(
 
 
 def named_after(path: Path, *fields: Any, **more_fields: Any) -> Dataset:
-    """A data set called after its file alone, so that it has the same name, and the same seeds, on every machine."""
+    """A data set named after its file only, so that it has the same name, and the same seeds, on every machine."""
     name = path.resolve().name
     try:
         return Dataset(name, *fields, **more_fields)
     except DataError as error:
-        raise DataError(str(error).replace(name, str(path), 1)) from error  # but errors say where it is
+        raise DataError(str(error).replace(name, str(path), 1)) from error  # but errors give the full path
 
 
 def label_word(label: Any) -> str | None:
@@ -87,7 +87,7 @@ def _test_labels(path: Path, labels: list[Any], number: dict[str, int]) -> npt.N
     unknown = sorted({str(word) for word in words if word not in number})
     if unknown:
         raise DataError(
-            f"{path}: the test set has the label {unknown[0]}, which no training point has (or a point without label); "
+            f"{path}: the test set has the label {unknown[0]}, which no training point has, or an unlabeled point; "
             f"every test point needs one of {', '.join(list(number)[:10])}."
         )
     return np.array([number[str(word)] for word in words], dtype=np.int64)
@@ -97,7 +97,9 @@ def _names(path: Path, found: list[str], class_names: tuple[str, ...] | None) ->
     if class_names is None:
         return tuple(found)
     if len(class_names) != len(found):
-        raise DataError(f"{path}: {len(class_names)} class names for {len(found)} classes; give one name per class.")
+        raise DataError(
+            f"{path}: {counted(len(class_names), 'class name')} for {len(found)} classes; give one name per class."
+        )
     return class_names
 
 
@@ -117,11 +119,11 @@ def _narrow(path: Path, X: Matrix) -> Matrix:
         return X
     if X.dtype.kind not in "uifb":
         raise DataError(f"{path} holds data of type {X.dtype}, expected numbers; convert it.")
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which Dataset refuses
+    with np.errstate(over="ignore"):  # values that do not fit become infinite, which Dataset rejects
         return X.astype(np.float32)
 
 
 def without_empty(X: Matrix, y: npt.NDArray[np.int64]) -> tuple[Matrix, npt.NDArray[np.int64]]:
-    """The points that have any mass."""
+    """The points that are not zero everywhere."""
     kept = np.setdiff1d(np.arange(X.shape[0]), empty_rows(X))
     return X[kept], y[kept]

@@ -1,4 +1,4 @@
-"""Arrays that took minutes to prepare, kept in the user's cache under a key that names all they were made from."""
+"""Cache for arrays that take minutes to prepare, under a key that covers everything they were made from."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def prepared(name: str, made_from: dict[str, Any], build: Callable[[], Arrays]) -> Arrays:
-    """The arrays of `build()`, from the cache if they were made before from exactly the same things.
+    """The arrays of `build()`, from the cache if they were made before from exactly the same inputs.
 
-    `made_from` must hold the content's fingerprint, the options and the version of the preprocessing: a change of
-    any of them gives another file, so a stale one is never read. A damaged cache file is made anew.
+    `made_from` must hold the content's fingerprint, the options and the version of the preprocessing: if any
+    of them changes, so does the file name, so a stale file is never read. A damaged cache file is rebuilt.
     """
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:24]
     path = cache_dir() / "prepared" / f"{name}-{key}.npz"
@@ -32,7 +32,7 @@ def prepared(name: str, made_from: dict[str, Any], build: Callable[[], Arrays]) 
         with atomic_file(path) as temporary, temporary.open("wb") as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
     except OSError:
-        pass  # a full or read-only disk costs time at the next start, nothing else
+        pass  # a full or read-only disk only costs time at the next start
     return arrays
 
 
@@ -40,5 +40,5 @@ def _read(path: Path) -> Arrays | None:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except Exception:  # missing or damaged, in any way: it will be made anew
+    except Exception:  # missing or damaged in any way: it will be rebuilt
         return None

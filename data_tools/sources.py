@@ -1,8 +1,8 @@
-"""Where the public data sets can be had, and how a copy is known to be right.
+"""Where to download the public data sets, and how to check a copy.
 
-`content_sha256` is of the unpacked file, so it holds whatever program a mirror packed it with. Checksums come from
-copies that were compared with the official files; the two `archive` ones are those that other public projects and
-NIST itself have published for the official archives.
+`content_sha256` is of the unpacked file, so it does not depend on how a mirror compressed it. Checksums come from
+copies that were compared with the official files; the two `archive_hash` values are those that other public projects
+and NIST itself have published for the official archives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file to download: its name here, its addresses in order of preference, and what it must be."""
+    """One file to download: its local name, its addresses in order of preference, and its checksums."""
 
     name: str
     urls: tuple[str, ...]
@@ -24,12 +24,12 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Source:
-    """What `fetch NAME` gets and the folder that it fills."""
+    """What `fetch NAME` downloads and the folder it goes to."""
 
     folder: str
     files: tuple[RemoteFile, ...]
     megabytes: int
-    #: Whether an experiment may fetch it unasked; what takes long or much space is left to the user's word.
+    #: Whether an experiment may fetch it automatically; large data sets are only fetched on request.
     automatic: bool
     loads_as: tuple[str, ...]
 
@@ -69,7 +69,7 @@ _NEWS_MIRRORS = (
 )
 NEWSGROUPS_ARCHIVE = "20news-bydate-matlab.tgz"
 _NEWSGROUPS = (
-    # The archive's own checksum is not known here; its documents are checked instead (newsgroups.check_official).
+    # The checksum of the archive is not known; its documents are checked instead (newsgroups.check_official).
     RemoteFile(NEWSGROUPS_ARCHIVE, tuple(f"{mirror}/{NEWSGROUPS_ARCHIVE}" for mirror in _NEWS_MIRRORS)),
     RemoteFile(
         "vocabulary.txt",
@@ -106,7 +106,7 @@ SOURCES = {
     "emnist": Source("emnist", _EMNIST, 562, False, ("emnist-<split>",)),
 }
 
-#: Files that cannot be fetched but are recognised by their checksum when a user has them.
+#: Files that cannot be fetched but are recognised by their checksum if a user has them.
 OTHER_FILES = {
     "nist-vowels": (
         "nist/sd19-vowels-128x128-png.tar.xz",

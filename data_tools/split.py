@@ -12,9 +12,9 @@ from data_tools.errors import DataError
 def stratified_split(
     y: npt.NDArray[np.int64], test_fraction: float, seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Sorted training and test indices; every class gives the same share, and keeps at least one training point.
+    """Sorted training and test indices; every class has the same test share and keeps at least one training point.
 
-    Unlabeled points always stay in the training set: nothing could be tested on them.
+    Unlabeled points always stay in the training set: they cannot be used for testing.
     """
     check_fraction(test_fraction)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
@@ -30,4 +30,6 @@ def stratified_split(
 
 def check_fraction(test_fraction: float) -> None:
     if isinstance(test_fraction, bool) or not isinstance(test_fraction, (int, float)) or not 0 <= test_fraction < 1:
-        raise DataError(f"test_fraction is {test_fraction!r}, expected a number from 0 to below 1; for example 0.2.")
+        raise DataError(
+            f"test_fraction is {test_fraction!r}, expected a number of at least 0 and below 1, for example 0.2."
+        )

@@ -3,8 +3,8 @@
     paper:  idf_w = ln( N / (1 + df_w) ), N and df from the training set, used for both sets
     legacy: idf_w = ln( floor( N / (1 + df_w) ) ), each set with its own N and df
 
-tf is the raw count. Both forms can fall below zero for words that are in (nearly) every document; as the input
-must not be negative, such words get weight 0: they say nothing about the class.
+tf is the raw count. Both variants can be negative for words that are in (nearly) every document. As the input must not
+be negative, such words get weight 0: they say nothing about the class.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VARIANTS = ("paper", "legacy")
 
 
 def inverse_document_frequency(counts: sparse.csr_matrix, variant: str) -> npt.NDArray[np.float64]:
-    """One weight per word, at least 0; a word that occurs nowhere has df = 0 and the largest weight."""
+    """One weight per word, at least 0; a word that never occurs has df = 0 and the largest weight."""
     n_documents = counts.shape[0]
     document_frequency = np.bincount(counts.indices[counts.data != 0], minlength=counts.shape[1])
     ratio = n_documents / (1.0 + document_frequency)
@@ -37,7 +37,7 @@ def tf_idf(
             f'idf is "{variant}", expected one of {", ".join(VARIANTS)}{nearest(str(variant), VARIANTS)}; correct it.'
         )
     train_idf = inverse_document_frequency(train, variant)
-    # The authors' program weights the test set by its own statistics; the paper mode never looks at it.
+    # The authors' program weights the test set by its own statistics; the paper variant never looks at it.
     test_idf = inverse_document_frequency(test, variant) if variant == "legacy" else train_idf
     return _weighted(train, train_idf), _weighted(test, test_idf)
 

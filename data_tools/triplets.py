@@ -1,4 +1,4 @@
-"""The Matlab form of 20 Newsgroups: lines of `document word count`, all counted from 1."""
+"""The Matlab format of 20 Newsgroups: lines of `document word count`, all numbered from 1."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from data_tools.errors import DataError
+from data_tools.errors import DataError, counted
 
-#: Far above any text collection that fits this form; a damaged number must not allocate memory.
+#: Far above any real text collection in this format; a damaged number must not allocate memory.
 _MOST_COUNTS = 10_000_000
 
 
@@ -28,12 +28,12 @@ def find_plain_or_gz(folder: Path, name: str) -> Path:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, unzipped if it is gzipped (told by content, not by name)."""
+    """The content of a file, unzipped if it is gzipped (detected by content, not by name)."""
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is a damaged gzip file ({error}); get it again.") from error
+        raise DataError(f"{path} is a damaged gzip file ({error}); download it again.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error}); check the file and its permissions.") from error
 
@@ -42,25 +42,27 @@ def read_text_lines(path: Path) -> list[str]:
     try:
         return read_bytes(path).decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not text ({error}); get it again.") from error
+        raise DataError(f"{path} is not text ({error}); download it again.") from error
 
 
 def read_integers(path: Path, per_line: int) -> npt.NDArray[np.int64]:
-    """Whole numbers, `per_line` in every line, as an array of that many columns."""
+    """Integers, `per_line` in every line, as an array with that many columns."""
     content = read_bytes(path)
-    expected = f"expected lines of {per_line} whole number(s)"
+    expected = f"expected lines of {counted(per_line, 'integer')}"
     if content.translate(None, b"0123456789 \t\r\n"):
-        raise DataError(f"{path} holds other characters than digits and blanks, {expected}; get it again.")
+        raise DataError(f"{path} holds other characters than digits and whitespace, {expected}; download it again.")
     try:
         with warnings.catch_warnings():
             # Older NumPy warns where newer NumPy raises.
             warnings.simplefilter("error")
             numbers = np.fromstring(content, dtype=np.int64, sep=" ")
     except (ValueError, DeprecationWarning) as error:
-        raise DataError(f"{path} cannot be read as numbers ({error}), {expected}; get it again.") from error
+        raise DataError(f"{path} cannot be read as numbers ({error}), {expected}; download it again.") from error
     n_lines = sum(1 for line in content.splitlines() if line.strip()) if len(content) < 1 << 16 else _count(content)
     if numbers.size == 0 or numbers.size != per_line * n_lines:
-        raise DataError(f"{path} holds {numbers.size} numbers in {n_lines} lines, {expected}; it is damaged or empty.")
+        raise DataError(
+            f"{path} holds {numbers.size} numbers in {counted(n_lines, 'line')}, {expected}; it is damaged or empty."
+        )
     return numbers.reshape(-1, per_line)
 
 
@@ -76,11 +78,11 @@ def read_counts(path: Path, n_documents: int, n_words: int) -> sparse.csr_matrix
         if lowest < 1 or highest > most:
             raise DataError(
                 f"{path}: {what} numbers run from {lowest} to {highest}, expected 1 to {most}; "
-                f"the file is damaged or belongs to another label or vocabulary file."
+                f"the file is damaged or does not belong to this label or vocabulary file."
             )
     documents, words, counts = triplets[:, 0] - 1, triplets[:, 1] - 1, triplets[:, 2]
     matrix = sparse.csr_matrix((counts.astype(np.float32), (documents, words)), shape=(n_documents, n_words))
     if matrix.nnz != len(triplets):
-        raise DataError(f"{path}: {len(triplets) - matrix.nnz} entries occur twice; get the file again.")
+        raise DataError(f"{path}: {len(triplets) - matrix.nnz} entries occur twice; download the file again.")
     matrix.sort_indices()
     return matrix

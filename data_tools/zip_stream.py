@@ -1,7 +1,8 @@
-"""Reading a .zip one member after the other, in constant memory.
+"""Read a .zip one member at a time, in constant memory.
 
-Python's zipfile keeps some 0.6 KB per member; NIST's by_class.zip has over a million, more than the images we make
-of it. Only what public data archives use is understood: stored or deflated members, zip64, no encryption, one volume.
+Python's zipfile keeps about 0.6 KB per member; NIST's by_class.zip has over a million members, so that is more than the
+images themselves. Only features used by public data archives are supported: stored or deflated members, zip64, no
+encryption, one volume.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
 class BadZip(Exception):
-    """Why the archive, or one member, cannot be read."""
+    """Why the archive, or one of its members, cannot be read."""
 
 
 class Member(NamedTuple):
@@ -46,7 +47,7 @@ def members(stream: IO[bytes]) -> Iterator[Member]:
     count, start = _directory(stream)
     position = start
     for _ in range(count):
-        # Seek every time: between two members the caller may have read from the same stream.
+        # Always seek: the caller may have read from the same stream in between.
         stream.seek(position)
         fields = _unpack(_ENTRY, stream, b"PK\x01\x02")
         flags, method = fields[3], fields[4]
@@ -77,7 +78,7 @@ def read(stream: IO[bytes], member: Member, largest: int) -> bytes:
         if len(content) > largest:
             raise BadZip(f"{member.name} unpacks to more than {largest} bytes")
     else:
-        raise BadZip(f"{member.name} is packed by an unknown method ({member.method})")
+        raise BadZip(f"{member.name} is compressed with an unknown method ({member.method})")
     if len(content) != member.size or zlib.crc32(content) != member.checksum:
         raise BadZip(f"{member.name} is damaged (wrong checksum)")
     return content
@@ -111,7 +112,7 @@ def _directory(stream: IO[bytes]) -> tuple[int, int]:
 
 
 def _zip64_values(extra: bytes, values: list[int]) -> list[int]:
-    """Size, packed size and offset, taken from the zip64 field where 32 bits were not enough for them."""
+    """Size, packed size and offset, from the zip64 field where 32 bits were not enough."""
     position = 0
     while position + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, position)

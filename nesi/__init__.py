@@ -1,9 +1,18 @@
 """Neural Simpletrons: minimalistic generative networks for learning with few labels."""
 
-import nesi._waiting  # noqa: F401  # isort: skip  (before anything that imports NumPy)
+import nesi.idle_threads  # noqa: F401  # isort: skip  (before anything that imports NumPy)
+
+from typing import TYPE_CHECKING
 
 from nesi.errors import NesiError, TrainingFailed
-from nesi.estimator import NeSiClassifier
+from nesi.lazy import lazy_attributes
 
-__version__ = "0.1.0"
-__all__ = ["NeSiClassifier", "NesiError", "TrainingFailed"]
+if TYPE_CHECKING:
+    from nesi.estimator import NeSiClassifier
+    from nesi.trained import TrainedNetwork
+
+__version__ = "0.2.0"
+__all__ = ["NeSiClassifier", "NesiError", "TrainedNetwork", "TrainingFailed"]
+
+# PyTensor takes seconds to import: whoever only reads a parameter file or records does not wait for it.
+__getattr__ = lazy_attributes(__name__, {"NeSiClassifier": "nesi.estimator", "TrainedNetwork": "nesi.trained"})

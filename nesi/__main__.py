@@ -1,4 +1,4 @@
-"""python -m nesi {run, compare, report, tune, label}"""
+"""`python -m nesi` does what the command `nesi` does."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What goes wrong in ways a user can mend."""
+"""What goes wrong in ways that a user can fix."""
 
 
 class NesiError(ValueError):
@@ -7,3 +7,8 @@ class NesiError(ValueError):
 
 class TrainingFailed(NesiError):
     """The weights became useless (NaN or negative); there is no result to return."""
+
+
+def one_line(text: str) -> str:
+    """Names from a file may hold anything: control characters must not reach the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))

@@ -1,8 +1,9 @@
-"""`NeSiClassifier`: the four networks with the manners of scikit-learn."""
+"""`NeSiClassifier`: the four networks as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,24 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
-from nesi.engines.exact import ExactEngine
-from nesi.engines.kinds import Kind
-from nesi.engines.quick_inference import QuickInference
 from nesi.estimator_inputs import (
-    UNLABELED,
+    check_n_init,
     class_indices,
     generator,
     points_and_labels,
     soft_labels,
     split_labels,
     starting_points,
-    truncation_settings,
     weighted,
 )
-from nesi.inference import infer, infer_in_chunks
 from nesi.label_model import label_model, soft_label_model
-from nesi.networks import get_network
-from nesi.observations import Observations, suggested_normalization
-from nesi.settings import TrainingSettings, check_number
-from nesi.stopping import self_labeling_advice
-from nesi.training import Trainer
+from nesi.labels import UNLABELED
+from nesi.observations import suggested_normalization
+from nesi.trained import TrainedNetwork
+from nesi.training.initialization import Start, resolved_start
+from nesi.training.settings import EstimatorSettings, TrainingSettings
+from nesi.training.stopping import self_labeling_advice
+from nesi.training.trainer import Trainer
 
 
 class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -47,7 +45,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
     max_iter : passes over the data.
-    n_init : fit trains so many networks from different random starts and keeps the one with the highest likelihood.
+    n_init : number of random starts; fit trains a network from each and keeps the one with the highest likelihood.
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
     inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
@@ -59,7 +57,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
     greedy : train feedforward networks layer by layer.
     tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
-    W_init, R_init : arrays, or "auto", "data", "class_means" for W, and "uniform", "delta" for R.
+    W_init, R_init : arrays, or the same names and files as in a parameter file: "auto", "data", "class_means",
+        "points", "single_points", "random" or "even" for W; "uniform", "delta", "points" or "random" for R;
+        {"h5": path} for weights of the authors' program.
     class_prior : p(k) of every class, in the order of classes_; by default all classes are equally likely.
     label_noise : the share of labels that are wrong, or a matrix with p(label | class), one row per class; by default
         labels are right.
@@ -152,7 +152,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self._random, self.seen_ = generator(self.random_state), points_and_labels(labeled, weights)
         trainer = self._best_trained(X, labels, weights)
         unlabeled = 1 - float(np.mean(labeled))
-        if get_network(self.network).self_labeling and (
+        if trainer.settings.network_kind.self_labeling and (
             advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)
         ):
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
@@ -162,10 +162,11 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """A trained network; of several starts the one with the highest likelihood, which needs no further label."""
         starts = starting_points(generator(self.random_state), self.n_init)
         settings, K = self._settings(X), len(self.classes_)
+        W_init, R_init = self._starts(settings, X, K)
         best: Trainer | None = None
         likelihoods: list[float] = []
         for number, rng in enumerate(starts, start=1):
-            trainer = Trainer(settings, X, labels, K, rng, self.W_init, self.R_init, sample_weight=weights)
+            trainer = Trainer(settings, X, labels, K, rng, W_init, R_init, sample_weight=weights)
             name = f"{self.network}-NeSi" + (f" {number}/{len(starts)}" if len(starts) > 1 else "")
             for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=name):
                 pass
@@ -185,7 +186,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         first = not hasattr(self, "W_")
         X = self._validated(X, reset=first)
-        check_number("n_init", self.n_init, 1, whole=True)
+        check_n_init(self.n_init)
         labels, labeled = self._read_labels(y, X.shape[0], classes if first else self.classes_)
         X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
         if first:
@@ -194,8 +195,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             self.init_log_likelihood_ = np.array([])  # a stream is seen once: there is one start
         points, known = points_and_labels(labeled, weights)
         self.seen_ = (self.seen_[0] + points, self.seen_[1] + known)
-        W, R = (self.W_init, self.R_init) if first else (self.W_, self.R_)
         settings = self._settings(X, iterations=1, greedy=False, stopping=False, tolerance=None)
+        W, R = self._starts(settings, X, len(self.classes_)) if first else (self.W_, self.R_)
         trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_, weights)
         trainer.run_iteration()
         return self._keep(trainer)
@@ -219,33 +220,15 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             self.n_subclasses_ = default_C if self.n_subclasses is None else self.n_subclasses
             default_A = suggested_normalization(features)
             self.normalization_ = default_A if self.normalization is None else float(self.normalization)
-        settings: dict[str, Any] = {
-            "network": self.network,
-            "C": self.n_subclasses_,
-            "A": self.normalization_,
-            "epsilon_W": self.epsilon_w,
-            "epsilon_R": self.epsilon_r,
-            "threshold": self.threshold,
-            "iterations": self.max_iter,
-            "batch_size": self.batch_size,
-            "minibatch_rule": self.minibatch_rule,
-            "inference": self.inference,
-            "test_inference": self.predict_inference,
-            "backend": self.backend,
-            "dtype": self.dtype,
-            "shuffle": self.shuffle,
-            "stopping": self.stopping,
-            "greedy": self.greedy,
-            "tolerance": self.tol,
-            "truncated": truncation_settings(self.truncated),
-            "committee": self.committee,
-            "class_prior": self.class_prior,
-            "label_noise": self.label_noise,
-        }
-        return TrainingSettings(**(settings | changes))
+        return EstimatorSettings.of(self.get_params(), C=self.n_subclasses_, A=self.normalization_, **changes)
+
+    def _starts(self, settings: TrainingSettings, X: Any, n_classes: int) -> tuple[Start, Start]:
+        W_init = resolved_start(self.W_init, 1, (1, 1), (settings.C, X.shape[1]))
+        return W_init, resolved_start(self.R_init, 1, (1, 2), (n_classes, settings.C))
 
     def _keep(self, trainer: Trainer) -> NeSiClassifier:
-        self.W_, self.R_ = trainer.W, trainer.R
+        self._trained = trainer.trained()
+        self.W_, self.R_ = self._trained.W, self._trained.R
         self.class_prior_ = label_model(len(self.R_), self.class_prior).prior
         self.n_iter_ = trainer.iteration if trainer.stopped_at is None else trainer.stopped_at
         self.stopped_ = trainer.stopped_at is not None
@@ -258,11 +241,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(k|y), eq. (PostKE)."""
-        engine, data, settings = self._prepared(X)
-        if self.predict_inference == "truncated":
-            active = truncation_settings(self.truncated).active
-            return QuickInference(engine.kind, self.W_, self.R_, self.normalization_, active).posterior(data)[0]
-        return infer(engine, data, settings)[0]
+        return self._network().posterior(self._validated(X, reset=False))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
@@ -271,13 +250,11 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The activities s of the first hidden layer, p(c|y); those of a committee's members side by side."""
-        engine, data, settings = self._prepared(X)
-        return np.concatenate([inference.s for _, inference in infer_in_chunks(engine, data, None, settings)])
+        return self._network().activities(self._validated(X, reset=False))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log-likelihood of every (normalised) point, eq. (loglikelihood) without label."""
-        engine, data, settings = self._prepared(X)
-        return infer(engine, data, settings)[1]
+        return self._network().log_likelihood(self._validated(X, reset=False))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw points and classes from the generative model: k from p(k), c from R_k, y from Poisson(W_c).
@@ -293,17 +270,14 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         c = (cumulative[k] < thresholds[:, None]).sum(axis=1)
         return rng.poisson(self.W_[c]).astype(np.float64), self.classes_[k]
 
-    def _prepared(self, X: Any) -> tuple[ExactEngine, Observations, TrainingSettings]:
+    def _network(self) -> TrainedNetwork:
+        """What was trained; again with W_, R_ and predict_inference if the user has set one of these since."""
         check_is_fitted(self, "W_")
-        X = self._validated(X, reset=False)
-        data = Observations(X, self.normalization_)
-        network, G = get_network(self.network), len(self.W_) // self.n_subclasses_
-        prior = label_model(len(self.R_), self.class_prior_)
-        kind = Kind(network, self.minibatch_rule, self.dtype, self.backend, data.sparse, G, prior)
-        # Inference on new points is exact, however the weights were learned.
-        C, A = self.n_subclasses_, self.normalization_
-        settings = TrainingSettings(network=self.network, C=C, A=A, dtype=self.dtype, committee=G)
-        return ExactEngine(kind, self.W_, self.R_, self.normalization_, self.threshold), data, settings
+        computation = replace(self._trained.computation, inference=self.predict_inference)
+        if self._trained.W is not self.W_ or self._trained.R is not self.R_ or self._trained.computation != computation:
+            self._trained = replace(self._trained, W=self.W_, R=self.R_, computation=computation)
+            self.W_, self.R_ = self._trained.W, self._trained.R
+        return self._trained
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """Shape and type as scikit-learn sees to it; values are for `Observations`. One feature has no direction."""

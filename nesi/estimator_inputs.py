@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from nesi.engines.truncated import TruncationSettings
 from nesi.errors import NesiError
-from nesi.settings import check_number
-
-UNLABELED = -1
-
-
-def truncation_settings(given: dict[str, int] | None) -> TruncationSettings:
-    known = [field.name for field in fields(TruncationSettings)]
-    if unknown := set(given or {}) - set(known):
-        raise NesiError(f"truncated has the key {min(unknown)!r}, but knows only {', '.join(known)}.")
-    return TruncationSettings(**(given or {}))
+from nesi.labels import UNLABELED
 
 
 def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
@@ -94,9 +84,14 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(random_state))
 
 
+def check_n_init(n_init: Any) -> None:
+    if isinstance(n_init, bool) or not isinstance(n_init, Integral) or n_init < 1:
+        raise NesiError(f"n_init is {n_init!r}, but must be an integer of at least 1.")
+
+
 def starting_points(rng: np.random.Generator, n_init: Any) -> list[np.random.Generator]:
     """The given generator, and as many more as there are further starts."""
-    check_number("n_init", n_init, 1, whole=True)
+    check_n_init(n_init)
     if n_init == 1:
         return [rng]
     try:

@@ -18,6 +18,17 @@ _COMPARE_PROCESSES = {"test_cluster", "test_experiment_crashes", "test_experimen
 INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or find_spec("jax") is not None]
 
 
+# Tests that kill processes, measure memory or drive a browser: they must not meet, in whatever process they run.
+_ALONE = {"test_cluster", "test_experiment_crashes", "test_labeling_page", "test_report", "test_newsgroups"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process per file, so that what a module has trained is trained once, and one for all that must not meet."""
+    for item in items:
+        stem = item.path.stem
+        item.add_marker(pytest.mark.xdist_group("alone" if stem in _ALONE else stem))
+
+
 @pytest.fixture(scope="session", params=INSTALLED_BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     """Every backend that is installed, one after the other."""

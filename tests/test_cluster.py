@@ -73,7 +73,7 @@ def test_a_killed_worker_costs_time_and_no_record(
 def test_a_lost_scheduler_is_one_sentence_and_nothing_is_lost(
     cluster: tuple[str, list["subprocess.Popen[bytes]"]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nesi.cluster.SECONDS_TO_CONNECT", 4)
+    monkeypatch.setattr("nesi.experiment.cluster.SECONDS_TO_CONNECT", 4)
     params = write_params(tmp_path / "p.yaml", **LONG)
     scheduler = int((tmp_path / "scheduler.pid").read_text())
 
@@ -91,7 +91,7 @@ def test_a_lost_scheduler_is_one_sentence_and_nothing_is_lost(
 
 
 def test_an_unreachable_scheduler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nesi.cluster.SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr("nesi.experiment.cluster.SECONDS_TO_CONNECT", 1)
     params = write_params(tmp_path / "p.yaml")
     for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense://x", "127.0.0.1:notaport"):
         code, _, errors = run_here(params, "--out", tmp_path / "out", "--resume", "--scheduler", address)

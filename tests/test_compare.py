@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nesi.compare import BETTER, NOT_PUBLISHED, TOO_FEW, WITHIN_NOISE, WORSE, collect, summarize, welch
 from nesi.errors import NesiError
-from nesi.records import append_record
-from nesi.tables import terminal_table
+from nesi.report.comparison import BETTER, NOT_PUBLISHED, TOO_FEW, WITHIN_NOISE, WORSE, collect, summarize, welch
+from nesi.report.tables import terminal_table
+from nesi.storage.records import append_record
 
 SETTINGS = {"C": 10000, "A": 900.0, "epsilon_W": 0.2, "epsilon_R": 0.2, "threshold": 0.6, "iterations": 500}
 

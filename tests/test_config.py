@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nesi.cli import run_main
-from nesi.config import ExperimentParameters, first_difference, load_parameters, parse_assignment
+from nesi.config.parameters import ExperimentParameters, first_difference
+from nesi.config.reading import load_parameters, parse_assignment
 from nesi.errors import NesiError
 
 PARAMS = sorted((Path(__file__).parent.parent / "params").glob("*.yaml"))
@@ -94,7 +95,7 @@ def test_a_difference_names_its_key() -> None:
         ({"epsilonW": 0.2}, ["unknown key 'epsilonW'", "did you mean 'epsilon_W'?"]),
         ({"truncated": {"activ": 3}}, ["'truncated.activ'", "'active'"]),
         ({"overrides": [{"iteration": 3}]}, ["'overrides.0.iteration'", "'iterations'"]),
-        ({"C": -3}, ["C is -3", "greater than or equal to 1"]),
+        ({"C": -3}, ["C is -3", "at least 1"]),
         ({"C": True}, ["C is True", "integer"]),
         ({"C": "many"}, ["C is 'many'"]),
         ({"C": None}, ["C is None"]),

@@ -11,7 +11,7 @@ from numpy_twin import Twin
 from scipy.special import gammaln
 
 from nesi.engines.exact import ExactEngine
-from nesi.engines.kinds import Kind
+from nesi.engines.specification import NetworkSpec
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
 
@@ -46,8 +46,8 @@ def make_problem(N=14, D=12, C=6, K=3, seed=1):
 def make_engine(backend, network, rule, dtype, layout, W, R, A):
     if backend == "jax":
         pytest.importorskip("jax")
-    kind = Kind(NETWORKS[network], rule, dtype, backend, layout == "sparse")
-    return ExactEngine(kind, W, R, A, THRESHOLD)
+    spec = NetworkSpec(NETWORKS[network], rule, dtype, backend, layout == "sparse")
+    return ExactEngine(spec, W, R, A, THRESHOLD)
 
 
 def points(X, layout, A, dtype):

@@ -10,18 +10,13 @@ import scipy.sparse as sp
 from numpy_twin import Twin
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from test_training import make_data
+from small_networks import make_data, make_model
 
 from nesi import NeSiClassifier
 from nesi.errors import NesiError
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def make_model(**settings):
-    defaults = {"n_subclasses": 6, "normalization": 40.0, "network": "ff+", "max_iter": 15, "random_state": 0}
-    return NeSiClassifier(**(defaults | settings))
 
 
 def fully_labeled(N=90):

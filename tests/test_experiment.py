@@ -9,11 +9,12 @@ import pytest
 import yaml
 from command_line import SMALL, checkpoints, records, run_here, sentences, write_params
 
-from nesi.checkpoints import load_arrays
-from nesi.config import load_parameters, validated
-from nesi.experiment import all_tasks, load_dataset, run_data
-from nesi.points import choose_points
-from nesi.runs import _training_set
+from nesi.config.parameters import validated
+from nesi.config.reading import load_parameters
+from nesi.experiment.cells import all_tasks, load_dataset, run_data
+from nesi.experiment.one_run import _training_set
+from nesi.experiment.point_choice import choose_points
+from nesi.storage.arrays import load_arrays
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_resolved_parameters_are_a_parameter_file(finished: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"A": 64}, ["A is 64", "64 inputs", "try A: 77"]),
+        ({"A": 64}, ["A is 64", "64 inputs", "try A: 164"]),
         ({"overrides": [{"networks": ["r"], "A": 10}]}, ["A is 10 (r with 20 labels)"]),
         ({"labels": [5000]}, ["labels: 5000 are asked for", "1438"]),
         ({"labels": ["all", 1438]}, ["'all' and 1438 are the same"]),
@@ -132,7 +133,7 @@ def test_resolved_parameters_are_a_parameter_file(finished: Path) -> None:
         ({"dataset": "mnist", "data": {"fetch": False}}, ["mnist was not found"]),
     ],
 )
-def test_what_the_user_can_mend_ends_in_one_sentence(
+def test_what_the_user_can_fix_ends_in_one_sentence(
     changes: dict, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NESI_DATA", str(tmp_path))
@@ -155,7 +156,7 @@ def test_an_unusable_output_directory_is_named(tmp_path: Path) -> None:
 
 def test_a_run_without_a_result_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nesi.errors import TrainingFailed
-    from nesi.training import Trainer
+    from nesi.training.trainer import Trainer
 
     learn = Trainer.run_iteration
 
@@ -167,7 +168,7 @@ def test_a_run_without_a_result_does_not_stop_the_others(tmp_path: Path, monkeyp
     monkeypatch.setattr(Trainer, "run_iteration", fail_for_r)
     code, _, errors = run_here(write_params(tmp_path / "p.yaml", runs=1), "--out", tmp_path / "out", "--quiet")
     assert code == 2
-    assert "1 runs have no result: r-L20-run1: the weights are no longer finite" in errors
+    assert "1 run has no result: r-L20-run1: the weights are no longer finite" in errors
     assert set(records(tmp_path / "out")) == {("ff+", 20, 1)}
 
 
@@ -180,7 +181,7 @@ def test_a_damaged_checkpoint_costs_time_but_not_correctness(finished: Path, tmp
     (copy / "checkpoints" / name).write_bytes(b"PK damaged")
     code, _, errors = run_here(finished / "params.yaml", "--out", copy, "--resume", "--quiet")
     assert code == 0
-    assert "starts anew" in errors
+    assert "starts from scratch" in errors
     assert records(copy) == records(finished)
 
 
@@ -232,7 +233,7 @@ def test_the_commands_of_the_package(finished: Path, tmp_path: Path, capsys: pyt
 
 
 def test_default_directories_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nesi.cli import _default_directory
+    from nesi.commands import _default_directory
 
     monkeypatch.chdir(tmp_path)
     params = Path("some.yaml")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from nesi.field_choice import FieldMap, best_versus_second_best, choose_field
-from nesi.field_labels import oracle_answers
-from nesi.field_training import most_informative
+from nesi.fields.choice import FieldMap, best_versus_second_best, choose_field
+from nesi.fields.labels import oracle_answers
+from nesi.fields.training import most_informative
 
 GIVES_UP = 0.03
 

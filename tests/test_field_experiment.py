@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from command_line import ROOT, finish, records, run_here, sentences, start_held, wait_for, write_params
 
-from nesi.checkpoints import load_arrays
-from nesi.compare import summarize
-from nesi.config import load_parameters
-from nesi.field_labels import ORACLE
-from nesi.tables import footnotes, rows
+from nesi.config.reading import load_parameters
+from nesi.fields.labels import ORACLE
+from nesi.report.comparison import summarize
+from nesi.report.tables import footnotes, rows
+from nesi.storage.arrays import load_arrays
 
 FIELDS: dict[str, Any] = {"labels": [0], "networks": ["ff", "r+"], "runs": 1, "C": 40, "iterations": 15}
 

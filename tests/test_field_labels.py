@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from command_line import SMALL
 from numpy_twin import class_posterior, label_vector, normalised, softmax, unit_inputs
 
-from nesi.checkpoints import load_arrays
-from nesi.config import validated
+from nesi.config.parameters import validated
 from nesi.errors import NesiError
-from nesi.experiment import run_experiment
-from nesi.field_labels import (
+from nesi.experiment.running import run_experiment
+from nesi.fields.labels import (
     R_by_hard_max,
     R_from_answers,
     checked_answer,
@@ -24,9 +23,10 @@ from nesi.field_labels import (
     winning_fields,
     without_classes,
 )
-from nesi.field_training import FieldLabelTrainer, OracleSurvey, with_answers
-from nesi.published import published
-from nesi.settings import TrainingSettings
+from nesi.fields.training import FieldLabelTrainer, OracleSurvey, with_answers
+from nesi.report.published import published
+from nesi.storage.arrays import load_arrays
+from nesi.training.settings import TrainingSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 K, C, D = 3, 7, 10
@@ -157,7 +157,7 @@ def test_only_the_first_layer_of_ff_is_trained_and_classification_follows_the_la
     assert (label >= 0).all()
     counts = np.bincount(label, minlength=K)
     np.testing.assert_allclose(trainer.R, [[(label[c] == k) / max(counts[k], 1) for c in range(C)] for k in range(K)])
-    for x, inferred in zip(X[:10], trainer.posterior(X[:10]), strict=True):
+    for x, inferred in zip(X[:10], trainer.trained().posterior(X[:10]), strict=True):
         s = softmax(unit_inputs(normalised(x, 60.0), None, trainer.W, trainer.R, recurrent=False))
         np.testing.assert_allclose(inferred, class_posterior(s, trainer.R), atol=1e-9)
 
@@ -172,7 +172,7 @@ def test_a_few_labeled_fields_teach_the_others(network, greedy):
     assert [info.iteration for info in infos] == list(range(1, 81))
     assert (len(trainer.asked), len(set(trainer.asked.tolist()))) == (10, 10)
     assert trainer.history["self_labeled"][39] == 0 < trainer.history["self_labeled"][-1]
-    assert np.mean(np.argmax(trainer.posterior(X), axis=1) == classes) > 0.95
+    assert np.mean(np.argmax(trainer.trained().posterior(X), axis=1) == classes) > 0.95
 
 
 @pytest.mark.parametrize("spread", [False, True])

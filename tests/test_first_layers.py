@@ -8,12 +8,14 @@ import pytest
 from command_line import SMALL
 from test_runs import execute
 
-from nesi.config import validated
+from nesi.config.parameters import validated
 from nesi.errors import NesiError
-from nesi.execution import side_by_side
-from nesi.experiment import all_tasks, load_dataset, run_data, run_experiment
-from nesi.run_task import Progress
-from nesi.runs import train_run
+from nesi.experiment.cells import all_tasks, load_dataset, run_data
+from nesi.experiment.local import side_by_side
+from nesi.experiment.one_run import train_run
+from nesi.experiment.running import run_experiment
+from nesi.experiment.tasks import Progress
+from nesi.storage.experiment_directory import ExperimentDirectory
 
 COLUMN = {**SMALL, "networks": ["ff", "ff+", "r+"], "labels": [20, 50], "runs": 2, "threads": 1, "greedy": True}
 
@@ -22,7 +24,7 @@ def tasks_in(directory: Path, changes: dict[str, Any]) -> tuple[list[Any], Any]:
     (directory / "checkpoints").mkdir(parents=True, exist_ok=True)
     parameters = validated({**COLUMN, "keep_weights": "all", **changes}, "COLUMN")
     data = run_data(parameters, load_dataset(parameters, None))
-    return all_tasks(parameters, data, directory), data
+    return all_tasks(parameters, data, ExperimentDirectory(directory)), data
 
 
 def comparable(record: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def test_every_run_has_a_first_layer_of_its_own_unless_it_is_shared(tmp_path: Pa
         changes = {"share_first_layer": shared, "networks": ["ff"], "labels": [20]}
         tasks, data = tasks_in(tmp_path / str(shared), changes)
         results = [execute(task, data) for task in tasks]
-        W[shared] = [result.weights["W"] for result in results]
+        W[shared] = [result.network.W for result in results]
         assert [result.record["settings"]["share_first_layer"] for result in results] == [shared] * 2
     assert (W[False][0] != W[False][1]).any()
     np.testing.assert_array_equal(W[True][0], W[True][1])
@@ -71,7 +73,7 @@ def test_a_damaged_first_layer_is_trained_anew(tmp_path: Path) -> None:
 def test_other_settings_of_the_first_layer_do_not_take_each_other_for_granted(tmp_path: Path) -> None:
     for C in (30, 31):
         tasks, data = tasks_in(tmp_path, {"runs": 1, "networks": ["ff"], "C": C})
-        assert len(execute(tasks[0], data).weights["W"]) == C
+        assert len(execute(tasks[0], data).network.W) == C
     assert len(list((tmp_path / "checkpoints").glob("first-layer-*.npz"))) == 2
 
 

@@ -7,17 +7,17 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
 from sklearn.datasets import load_digits
-from test_training import make_data
+from small_networks import make_data
 
 from nesi import NeSiClassifier, NesiError
 from nesi.engines.exact import ExactEngine
-from nesi.engines.kinds import Kind
 from nesi.engines.second_layer import SecondLayer
-from nesi.engines.truncated import TruncatedEngine, TruncationSettings
+from nesi.engines.specification import NetworkSpec
+from nesi.engines.truncated import TruncatedEngine, TruncatedOptions
 from nesi.label_model import label_model, soft_label_model
 from nesi.networks import NETWORKS
 from nesi.observations import Observations, SparseRows
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 K, C, D, A, N = 3, 4, 5, 20.0, 12
 PRIOR = np.array([0.5, 0.3, 0.2])
@@ -89,7 +89,7 @@ UNIFORM = np.full(K, 1 / K)
 
 
 def make_kind(network, model, backend="numba", rule="summed", dtype="float64", sparse=False, committee=1):
-    return Kind(NETWORKS[network], rule, dtype, backend, sparse, committee, model)
+    return NetworkSpec(NETWORKS[network], rule, dtype, backend, sparse, committee, model)
 
 
 @pytest.mark.parametrize("prior", [UNIFORM, PRIOR], ids=["uniform", "prior"])
@@ -141,10 +141,10 @@ def test_truncated_committees_learn_the_same_from_soft_labels_with_all_units_as_
     X, labels, W, R = tiny_problem(G=2)
     numbers, model = soft_label_model(soft_rows(labels), PRIOR)
     data = Observations(sp.csr_array(X) if sparse else X, A)
-    kind = make_kind(network, model, rule="sequential", dtype="float32", sparse=sparse, committee=2)
-    exact = ExactEngine(kind, W, R, A, THRESHOLD)
+    spec = make_kind(network, model, rule="sequential", dtype="float32", sparse=sparse, committee=2)
+    exact = ExactEngine(spec, W, R, A, THRESHOLD)
     rng = np.random.default_rng(1)
-    truncated = TruncatedEngine(kind, W, R, A, THRESHOLD, data, numbers, rng, TruncationSettings(active=C))
+    truncated = TruncatedEngine(spec, W, R, A, THRESHOLD, data, numbers, rng, TruncatedOptions(active=C))
     rates = np.full(6, 0.1)
     for batch in [np.arange(6), np.arange(6, 12)] * 3:
         points = data.take(batch, "float32")
@@ -181,12 +181,12 @@ def test_soft_labels_that_are_certain_are_labels(network):
 def test_many_different_soft_labels_need_only_the_rows_of_a_batch(inference):
     rng = np.random.default_rng(3)
     X, labels = rng.random((1300, 8)) + 0.1, rng.dirichlet(np.ones(3), size=1300)
-    settings = TrainingSettings("r", C=9, A=40.0, iterations=2, inference=inference, greedy=True)
+    settings = TrainingSettings(network="r", C=9, A=40.0, iterations=2, inference=inference, greedy=True)
     trainer = Trainer(settings, X, labels, 3, np.random.default_rng(0))
     for _ in trainer:
         pass
     np.testing.assert_allclose(trainer.R.sum(axis=1), 1, rtol=1e-4)
-    assert np.isfinite(trainer.log_likelihood(X, np.zeros(1300, dtype=np.int64))).all()
+    assert np.isfinite(trainer.trained().log_likelihood(X, np.zeros(1300, dtype=np.int64))).all()
 
 
 @pytest.mark.parametrize("network", ["ff", "r+"])

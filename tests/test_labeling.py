@@ -12,9 +12,9 @@ from nesi.cli import main
 from nesi.errors import NesiError
 from nesi.labeling.answers import AnswerLog
 from nesi.labeling.pictures import picture, words
+from nesi.labeling.run_to_label import run_to_label
 from nesi.labeling.session import Busy, LabelingSession, UnknownField, class_keys
-from nesi.labeling.source import load_network
-from nesi.records import locked
+from nesi.storage.records import locked
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_answers_for_other_weights_or_by_nobody_are_refused(tmp_path: Path) -> N
 
 
 def test_a_network_that_has_classes_starts_with_them(directory: Path) -> None:
-    network = load_network(directory, "r+-L20-run1", None)
+    network = run_to_label(directory, "r+-L20-run1", None)
     session = LabelingSession(network, 5, "informative")
     state = session.state()
     assert state["decided"] > 0.2  # before any answer
@@ -103,7 +103,7 @@ def test_a_network_that_has_classes_starts_with_them(directory: Path) -> None:
 
 
 def test_ff_sets_the_classes_and_is_tested_at_once(directory: Path) -> None:
-    session = LabelingSession(load_network(directory, "ff-L20-run1", None), 5, "random")
+    session = LabelingSession(run_to_label(directory, "ff-L20-run1", None), 5, "random")
     field = session.state()["current"]["field"]
     session.answer(field, np.eye(10)[0].tolist())
     session.train()
@@ -115,7 +115,7 @@ def test_ff_sets_the_classes_and_is_tested_at_once(directory: Path) -> None:
 
 
 def test_a_training_can_be_stopped_early(directory: Path) -> None:
-    network = load_network(directory, "r+-L20-run1", None)
+    network = run_to_label(directory, "r+-L20-run1", None)
     session = LabelingSession(network, 5, "random")
     session.answer(session.state()["current"]["field"], np.eye(10)[0].tolist())
     session.train()
@@ -150,7 +150,7 @@ def test_pictures_and_words() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["nowhere"], "holds no records.jsonl"),
+        (["nowhere"], "nowhere: no such directory"),
         (["{directory}", "--run", "r-L1-run1"], "no weights of 'r-L1-run1'; there are weights of"),
         (["{directory}", "--port", "70000"], "--port is 70000"),
         (["{directory}", "--fields", "0"], "--fields is 0"),
@@ -194,7 +194,7 @@ def test_texts_are_shown_by_their_strongest_words(real_data: Path, tmp_path: Pat
         field_labels={"fields": 20, "by": "person"},
     )
     assert run_here(params, "--out", tmp_path / "out", "--quiet", "--data-dir", real_data)[0] == 0
-    session = LabelingSession(load_network(tmp_path / "out", None, real_data), 20, "informative")
+    session = LabelingSession(run_to_label(tmp_path / "out", None, real_data), 20, "informative")
     state = session.state()
     assert state["images"] is False
     assert len(state["current"]["words"]) == 16

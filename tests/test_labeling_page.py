@@ -12,9 +12,10 @@ import pytest
 from command_line import run_here, write_params
 from labeling_server import CHROMIUM, FLAGS, Server, serving
 
-from nesi.checkpoints import load_arrays
-from nesi.field_labels import oracle_answers
-from nesi.labeling.source import load_network
+from nesi.experiment.finished_run import finished_run
+from nesi.fields.labels import oracle_answers
+from nesi.labeling.run_to_label import RunToLabel
+from nesi.storage.arrays import load_arrays
 
 pytest.importorskip("starlette", reason="needs the extra 'label'")
 pytest.importorskip("uvicorn", reason="needs the extra 'label'")
@@ -80,8 +81,8 @@ class Browser:
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
 def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: Path) -> None:
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright to drive the browser")
-    network = load_network(directory, None, None)
-    oracle = oracle_answers(network.activities, network.data.y_train, 10)
+    run = finished_run(directory, None, None)
+    oracle = oracle_answers(RunToLabel(run).activities, run.data.y_train, 10)
     truth = {field: int(np.argmax(answer)) for field, answer in oracle.items()}
     server = Server(directory)
     with sync_api.sync_playwright() as playwright:
@@ -185,8 +186,8 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
     assert round(result["test_error_after"], 2) == after
     assert result["answers"] == TARGET
     weights = load_arrays(folder / "weights.npz")
-    assert weights["W"].shape == network.W.shape
-    assert not np.array_equal(weights["R"], network.R)
+    assert weights["W"].shape == run.network.W.shape
+    assert not np.array_equal(weights["R"], run.network.R)
 
 
 def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:

@@ -10,13 +10,14 @@ import yaml
 from legacy_table import GREEDY, MNIST, NEWS, SMALL, TABLE, Row, row_named, with_model, write_all, write_row
 
 from nesi.cli import main
-from nesi.config import load_parameters, validated
+from nesi.config.parameters import validated
+from nesi.config.reading import load_parameters
 from nesi.errors import NesiError
+from nesi.experiment.tasks import training_settings
 from nesi.legacy.configuration import find_configuration, read_configuration
 from nesi.legacy.resolve import resolve
 from nesi.legacy.to_yaml import convert
-from nesi.run_task import training_settings
-from nesi.training import Trainer
+from nesi.training.trainer import Trainer
 
 STARTS = {"input": "data", "input_bylabel": "class_means", "even": "uniform", "class": "delta"}
 
@@ -82,7 +83,7 @@ def test_the_trainer_learns_with_the_rates_of_the_configuration(shipped: dict[st
     X = np.random.default_rng(0).integers(1, 255, (row.N, 784))
     labels = np.where(np.arange(row.N) < row.L, np.arange(row.N) % 10, -1)
     trainer = Trainer(training_settings(parameters, "r"), X, labels, 10, np.random.default_rng(0))
-    assert (trainer._epsilon_W, trainer._epsilon_R) == pytest.approx((row.epsilon_W, row.epsilon_R))
+    assert (trainer._lesson.epsilon_W, trainer._lesson.epsilon_R) == pytest.approx((row.epsilon_W, row.epsilon_R))
 
 
 def test_a_configuration_is_found_by_its_name(shipped: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from command_line import SMALL
 
-from nesi.config import validated
-from nesi.experiment import all_tasks, load_dataset
-from nesi.points import choose_points
-from nesi.run_task import RunData
-from nesi.runs import _new_trainer, _training_set
+from nesi.config.parameters import validated
+from nesi.experiment.cells import all_tasks, load_dataset
+from nesi.experiment.one_run import _training_set
+from nesi.experiment.point_choice import choose_points
+from nesi.experiment.tasks import RunData
+from nesi.experiment.trainers import trainer_of_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -34,7 +35,7 @@ def test_the_last_class_gets_no_unit(W_init: str | None) -> None:
         task, data = task_and_data(legacy=legacy, W_init=W_init)
         points = choose_points(task, data)
         X, labels = _training_set(data, points)
-        W = _new_trainer(task, X, labels, 10).W
+        W = trainer_of_run(task, X, labels, 10).W
         for unit, k in enumerate(classes):
             x = X[np.flatnonzero(labels == k)[0]]
             np.testing.assert_allclose(W[unit], 40 * x / x.sum() + 1, rtol=1e-5)
@@ -43,7 +44,7 @@ def test_the_last_class_gets_no_unit(W_init: str | None) -> None:
 def test_more_units_than_classes_are_divided_among_all_but_the_last() -> None:
     task, data = task_and_data(legacy={"class_start": True}, W_init="class_means", C=20)
     X, labels = _training_set(data, choose_points(task, data))
-    W = _new_trainer(task, X, labels, 10).W
+    W = trainer_of_run(task, X, labels, 10).W
     found = [int(np.argmin([abs(row - (40 * x / x.sum() + 1)).sum() for x in X[:]])) for row in W]
     assert [int(data.y_train[point]) for point in found] == [k for k in range(9) for _ in range(2 + (k in (4, 8)))]
 

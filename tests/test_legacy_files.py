@@ -11,9 +11,12 @@ from command_line import SMALL, records, run_here, sentences, write_params
 from test_legacy_runs import write_pictures
 
 from data_tools import DataError, load
-from nesi.config import validated
+from nesi.config.parameters import validated
 from nesi.errors import NesiError
-from nesi.experiment import all_tasks
+from nesi.experiment.cells import all_tasks
+from nesi.experiment.one_run import _training_set
+from nesi.experiment.point_choice import PointList, choose_points
+from nesi.experiment.tasks import RunData
 from nesi.labels import mask_labels
 from nesi.legacy.h5_files import (
     find_point_list,
@@ -23,9 +26,6 @@ from nesi.legacy.h5_files import (
     write_point_list,
     write_weights,
 )
-from nesi.points import PointList, choose_points
-from nesi.run_task import RunData
-from nesi.runs import _training_set
 
 POINTS = PointList(np.array([1, 5, 9]), np.array([0, 2, 3, 4]), np.array([7, 8]))
 

@@ -10,14 +10,15 @@ import pytest
 import yaml
 from command_line import SMALL, records, run_here, write_params
 
-from nesi.config import load_parameters, validated
-from nesi.experiment import all_tasks, load_dataset, run_data
-from nesi.legacy.options import QUIRKS, LegacyOptions
+from nesi.config.legacy_options import QUIRKS, LegacyOptions
+from nesi.config.parameters import validated
+from nesi.config.reading import load_parameters
+from nesi.experiment.cells import all_tasks, load_dataset, run_data
+from nesi.experiment.one_run import _training_set
+from nesi.experiment.point_choice import choose_points
 from nesi.legacy.training import LegacyTrainer
-from nesi.points import choose_points
-from nesi.runs import _training_set
-from nesi.settings import TrainingSettings
-from nesi.training import Trainer
+from nesi.training.settings import TrainingSettings
+from nesi.training.trainer import Trainer
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = {"ff": "ff_even", "r": "r_even", "ff+": "ffplus_even", "r+": "rplus_even"}
@@ -104,7 +105,7 @@ def test_the_likelihood_is_that_of_the_authors_program(network: str) -> None:
     history = trainer.history["log_likelihood"]
     assert history[0] == pytest.approx(float(case["loglik_1"]), rel=2e-6)
     assert history[4] == pytest.approx(float(case["loglik_5"]), rel=2e-6)
-    assert trainer.log_likelihood(case["raw"]).mean() == pytest.approx(history[4])
+    assert trainer.trained().log_likelihood(case["raw"]).mean() == pytest.approx(history[4])
     np.testing.assert_allclose(trainer.W, case["W_5"], rtol=5e-5)
 
 
@@ -121,7 +122,7 @@ def test_with_all_quirks_the_weights_are_still_those_of_the_authors_program() ->
 def test_the_papers_likelihood_is_lower_by_the_weights_of_the_units() -> None:
     """With R = 1/C the factor sum_k R_kc / K is 1/C for every unit: ln C less."""
     case = golden("ff")
-    paper = golden_trainer("ff", padding=True).log_likelihood(case["raw"]).mean()
+    paper = golden_trainer("ff", padding=True).trained().log_likelihood(case["raw"]).mean()
     authors = golden_trainer("ff", likelihood=True).log_likelihood_at_start
     assert authors is not None
     assert authors - paper == pytest.approx(np.log(20), rel=1e-4)
@@ -133,9 +134,9 @@ def test_units_that_no_class_uses_do_not_count() -> None:
     R = np.array(case["R0"])
     R[:, 5:] = 0
     trainer._engine.set_weights(case["W0"], R)
-    few = trainer.log_likelihood(case["raw"])
+    few = trainer.trained().log_likelihood(case["raw"])
     trainer._engine.set_weights(case["W0"][:5], R[:, :5])
-    np.testing.assert_allclose(few, trainer.log_likelihood(case["raw"]), rtol=1e-6)
+    np.testing.assert_allclose(few, trainer.trained().log_likelihood(case["raw"]), rtol=1e-6)
 
 
 def test_stopping_looks_at_the_likelihood_without_R() -> None:

@@ -8,7 +8,7 @@ import pytest
 from legacy_table import GREEDY, SMALL, TABLE, Row, with_model, write_all, write_row
 
 from nesi.cli import main
-from nesi.config import validated
+from nesi.config.parameters import validated
 from nesi.legacy.configuration import read_configuration
 from nesi.legacy.ini import format_ini, parse_ini
 from nesi.legacy.resolve import resolve

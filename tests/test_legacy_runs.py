@@ -12,11 +12,11 @@ import pytest
 from command_line import records, run_here, sentences
 from legacy_table import Row, row_named, write_row
 
-from nesi.checkpoints import load_arrays
 from nesi.cli import main
-from nesi.config import load_parameters
+from nesi.config.reading import load_parameters
 from nesi.legacy.h5_files import read_point_list, read_weights
 from nesi.legacy.output import write_output_tree
+from nesi.storage.arrays import load_arrays
 
 sys.path.insert(0, str(Path(__file__).parent / "data_tools"))
 from made_files import write_idx

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from nesi import progress as module
-from nesi.progress import ProgressDisplay, duration
-from nesi.run_task import Progress
+from nesi.experiment import progress as module
+from nesi.experiment.progress import ProgressDisplay, duration
+from nesi.experiment.tasks import Progress
 
 RECORD = {"network": "r+", "labels": 100, "run": 2, "test_error": 4.93, "stopped_at": 93, "log_likelihood": -833.0}
 RECORD |= {"iterations": 103, "seconds": 12.34}

@@ -6,10 +6,10 @@ import numpy as np
 import numpy_twin as twin
 import pytest
 from sklearn.datasets import load_digits
-from test_training import make_data
+from small_networks import make_data
 
 from nesi import NeSiClassifier
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -173,7 +173,7 @@ def test_greedy_training_ends_at_the_fixed_point_of_the_second_layer():
 
 def test_greedy_training_passes_twice_over_the_data_and_learns_one_layer_at_a_time():
     X, labels = make_data()
-    settings = TrainingSettings("ff+", C=6, A=30.0, iterations=3, greedy=True)
+    settings = TrainingSettings(network="ff+", C=6, A=30.0, iterations=3, greedy=True)
     trainer = Trainer(settings, X, labels, 3, np.random.default_rng(0))
     weights = []
     for info in trainer:
@@ -187,16 +187,21 @@ def test_greedy_training_passes_twice_over_the_data_and_learns_one_layer_at_a_ti
 def test_a_recurrent_network_may_learn_its_layers_one_by_one_before_it_learns_both():
     X, labels = make_data()
     plain = {"C": 6, "A": 30.0, "iterations": 3, "greedy": True}
-    r, ff = (Trainer(TrainingSettings(name, **plain), X, labels, 3, np.random.default_rng(0)) for name in ("r+", "ff+"))
+    r, ff = (
+        Trainer(TrainingSettings(network=name, **plain), X, labels, 3, np.random.default_rng(0))
+        for name in ("r+", "ff+")
+    )
     phases = [info.phase for _, info in zip(range(6), r, strict=False)]
     assert phases == ["first"] * 3 + ["second"] * 3
     for _ in ff:
         pass
     np.testing.assert_array_equal(r.W, ff.W)  # so far it was a feedforward network
     np.testing.assert_array_equal(r.R, ff.R)
-    joint = Trainer(TrainingSettings("r+", 6, 30.0, iterations=1), X, labels, 3, np.random.default_rng(1), r.W, r.R)
+    joint = Trainer(
+        TrainingSettings(network="r+", C=6, A=30.0, iterations=1), X, labels, 3, np.random.default_rng(1), r.W, r.R
+    )
     assert r.phase == "both"
-    np.testing.assert_allclose(r.posterior(X), joint.posterior(X), rtol=1e-6)
+    np.testing.assert_allclose(r.trained().posterior(X), joint.trained().posterior(X), rtol=1e-6)
     assert [info.phase for info in r] == ["both"] * 3
     assert (r.W != ff.W).any()
     assert r.iteration == r.total_iterations == 9

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from command_line import SMALL, run_here, write_params
 
-from nesi.checkpoints import load_arrays, save_arrays
 from nesi.cli import main
-from nesi.config import validated
-from nesi.correlation import likelihood_and_error
+from nesi.config.parameters import validated
 from nesi.errors import NesiError
-from nesi.experiment import run_experiment
-from nesi.pruning import prune, prune_runs
+from nesi.experiment.pruned_runs import prune_runs
+from nesi.experiment.running import run_experiment
+from nesi.fields.pruning import prune
+from nesi.networks import NETWORKS
+from nesi.report.correlation import likelihood_and_error
+from nesi.storage.arrays import load_arrays, save_arrays
+from nesi.trained import TrainedNetwork
 
 
 def nesi(*arguments: object) -> tuple[int, str]:
@@ -27,11 +30,12 @@ def nesi(*arguments: object) -> tuple[int, str]:
 def test_units_that_stand_for_less_than_the_limit_go_and_the_rest_sums_to_one() -> None:
     R = np.array([[0.5, 0.3, 0.2, 0.0], [0.0, 0.1, 0.0, 0.9]])  # p(c|R) N = 2.5, 2, 1, 4.5 for N = 10
     W = np.arange(8.0).reshape(4, 2)
-    pruned_W, pruned_R = prune(W, R, 10, below=1.5)
+    pruned = prune(TrainedNetwork(NETWORKS["ff"], W, R, 10.0), 10, below=1.5)
+    pruned_W, pruned_R = pruned.W, pruned.R
     np.testing.assert_array_equal(pruned_W, W[[0, 1, 3]])
     np.testing.assert_allclose(pruned_R, [[0.625, 0.375, 0], [0, 0.1, 0.9]])
     with pytest.raises(NesiError, match="would leave class 0 without a unit"):
-        prune(W, R, 10, below=3)
+        prune(TrainedNetwork(NETWORKS["ff"], W, R, 10.0), 10, below=3)
 
 
 def test_an_experiment_is_pruned_and_tested_again(tmp_path: Path) -> None:
@@ -73,7 +77,7 @@ def test_likelihood_and_test_error_go_together(tmp_path: Path) -> None:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     params = write_params(tmp_path / "params.yaml", networks=["ff"], runs=1, keep_weights="none", iterations=1)
     run_here(params, "--out", tmp_path / "run", "--quiet")
-    for command, remedy in (("prune", "keep_weights: all"), ("correlate", "test_error_every=10")):
+    for command, remedy in (("prune", "keep_weights: first or all"), ("correlate", "test_error_every=10")):
         code, output = nesi(command, tmp_path / "run")
         assert code == 2
         assert remedy in output

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nesi.published import published, published_experiment
+from nesi.report.published import published, published_experiment
 
 ALL_CELLS = [(name, cell) for name, experiment in published().experiments.items() for cell in experiment.cells]
 # mean of every cell as printed in the main tables, in reading order

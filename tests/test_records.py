@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nesi.checkpoints import load_arrays, save_arrays
 from nesi.errors import NesiError
-from nesi.records import StorageError, append_record, locked, read_records, repair_records, write_text
 from nesi.seeds import random_stream
+from nesi.storage.arrays import load_arrays, save_arrays
+from nesi.storage.records import StorageError, append_record, locked, read_records, repair_records, write_text
 
 ARRAYS = {"W": np.arange(6.0, dtype=np.float32).reshape(2, 3), "iteration": np.array(7), "empty": np.zeros((0, 2))}
 
@@ -72,7 +72,7 @@ def test_nan_is_never_written_into_a_record(tmp_path: Path) -> None:
 
 
 def test_the_lock_excludes_others_and_dies_with_its_process(tmp_path: Path) -> None:
-    holder = "from pathlib import Path; from nesi.records import locked; import sys\n"
+    holder = "from pathlib import Path; from nesi.storage.records import locked; import sys\n"
     holder += f"with locked(Path({str(tmp_path)!r})):\n    print('held', flush=True)\n    sys.stdin.read()"
     process = subprocess.Popen([sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -9,13 +9,13 @@ import pytest
 from command_line import ROOT, run_here, write_params
 
 from nesi.cli import main
-from nesi.compare import collect, summarize
-from nesi.comparison_figures import error_by_labels, methods_as_bars
-from nesi.figures import confusion_matrix, save_figure, search_picture, training_curves
-from nesi.pruning import unit_usage
-from nesi.published import published, published_experiment
-from nesi.report import competing_with, make_report
-from nesi.weight_figures import choose_units, learned_fields, strongest_words, unit_colours
+from nesi.fields.pruning import unit_usage
+from nesi.report.comparison import collect, summarize
+from nesi.report.comparison_figures import error_by_labels, methods_as_bars
+from nesi.report.figures import confusion_matrix, save_figure, search_picture, training_curves
+from nesi.report.page import competing_with, make_report
+from nesi.report.published import published, published_experiment
+from nesi.report.weight_figures import choose_units, learned_fields, strongest_words, unit_colours
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -8,11 +8,11 @@ import pytest
 from command_line import ROOT, run_here, write_params
 from test_pruning import nesi
 
-from nesi.compare import collect, summarize
-from nesi.published import published
-from nesi.records import read_records
-from nesi.results import quoted_tables
-from nesi.tables import markdown
+from nesi.report.comparison import collect, summarize
+from nesi.report.published import published
+from nesi.report.quotes import quoted_tables
+from nesi.report.tables import markdown
+from nesi.storage.records import read_records
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RESULTS = sorted(path.parent for path in (ROOT / "results").rglob("records.jsonl"))
@@ -46,7 +46,7 @@ def test_results_are_kept_and_quoted(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "few" / "figures").iterdir()] == ["fields_ff-L20.png"]
     document = tmp_path / "page.md"
     document.write_text("Before\n<!-- nesi compare results/digits -->\nold\n<!-- end -->\nafter\n")
-    assert nesi("quote", document, "--root", tmp_path) == (0, f"{document}: renewed\n")
+    assert nesi("quote", document, "--root", tmp_path) == (0, f"{document}: updated\n")
     text = document.read_text()
     (cell,) = summarize(collect([tmp_path / "results" / "digits"]))
     assert f"| ff | 20 | {cell.mean:.2f} ± {cell.sem:.2f} (3) |" in text

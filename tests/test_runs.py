@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from command_line import SMALL
 
-from nesi.config import validated
-from nesi.experiment import all_tasks, load_dataset, run_data
-from nesi.run_task import Progress, RunResult
-from nesi.runs import RunInterrupted, train_run
+from nesi.config.parameters import validated
+from nesi.experiment.cells import all_tasks, load_dataset, run_data
+from nesi.experiment.one_run import RunInterrupted, train_run
+from nesi.experiment.tasks import Progress, RunResult
+from nesi.storage.experiment_directory import ExperimentDirectory
 
 
 def execute(task: Any, data: Any, stop_after: int | None = None) -> RunResult:
@@ -42,9 +43,9 @@ def test_a_continued_run_ends_with_the_same_weights(changes: dict[str, Any], tmp
         (tmp_path / place / "checkpoints").mkdir(parents=True)
     parameters = validated({**SMALL, **changes, "runs": 1, "threads": 1}, "SMALL")
     data = run_data(parameters, load_dataset(parameters, None))
-    (task,) = all_tasks(parameters, data, tmp_path / "whole")
+    (task,) = all_tasks(parameters, data, ExperimentDirectory(tmp_path / "whole"))
     whole = execute(task, data)
-    (task,) = all_tasks(parameters, data, tmp_path / "parts")
+    (task,) = all_tasks(parameters, data, ExperimentDirectory(tmp_path / "parts"))
     for _ in range(2):
         with pytest.raises(RunInterrupted):
             execute(task, data, stop_after=7)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy_twin import m_step, normalised, softmax, unit_inputs
-from test_training import make_data
+from small_networks import make_data
 
 from nesi import NeSiClassifier, NesiError
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -21,9 +21,17 @@ def make_model(**settings):
 
 def trained(X, labels, rule, weights=None, C=4, W=None, batch_size=1000, network="r"):
     settings = TrainingSettings(
-        network, C, 40.0, 0.1, 0.1, iterations=1, minibatch_rule=rule, dtype="float64", shuffle=False,
+        network=network,
+        C=C,
+        A=40.0,
+        epsilon_W=0.1,
+        epsilon_R=0.1,
+        iterations=1,
+        minibatch_rule=rule,
+        dtype="float64",
+        shuffle=False,
         batch_size=batch_size,
-    )  # fmt: skip
+    )
     trainer = Trainer(settings, X, labels, 3, np.random.default_rng(0), W, sample_weight=weights)
     trainer.run_iteration()
     return trainer
@@ -105,7 +113,14 @@ def test_impossible_weights_are_explained(weights, message):
     with pytest.raises(ValueError, match=message):
         make_model().fit(X, labels, sample_weight=weights)
     with pytest.raises(NesiError, match="sample weights"):
-        Trainer(TrainingSettings("ff", 3, 40.0), X, labels, 3, np.random.default_rng(0), sample_weight=-np.ones(60))
+        Trainer(
+            TrainingSettings(network="ff", C=3, A=40.0),
+            X,
+            labels,
+            3,
+            np.random.default_rng(0),
+            sample_weight=-np.ones(60),
+        )
 
 
 def test_a_summed_batch_that_a_weight_makes_unstable_is_refused():

@@ -5,34 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy_twin import Twin, learning_rates, normalised
+from small_networks import make_data, make_trainer
 
 from nesi import NeSiClassifier
 from nesi.errors import NesiError, TrainingFailed
-from nesi.initialization import initial_R, initial_W, units_of_classes
 from nesi.observations import Observations
-from nesi.stopping import LikelihoodDrop, self_labeling_advice
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.initialization import initial_weights, units_of_classes
+from nesi.training.stopping import LikelihoodDrop, self_labeling_advice
+from nesi.training.trainer import TrainingSettings
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def make_data(N=60, D=10, K=3, seed=0, share_labeled=0.5):
-    """Points of K classes that differ in which inputs are large."""
-    rng = np.random.default_rng(seed)
-    classes = np.arange(N) % K
-    profiles = 1 + 9 * rng.random((K, D)) ** 3
-    X = rng.poisson(profiles[classes]) + 0.1
-    labels = np.where(rng.random(N) < share_labeled, classes, -1)
-    labels[:K] = np.arange(K)
-    return X, labels
-
-
-def make_trainer(X, labels, K=3, seed=0, **settings):
-    A = X.shape[1] + 20.0
-    defaults = {"network": "ff", "C": 6, "A": A, "iterations": 4}
-    W_init, R_init = settings.pop("W_init", None), settings.pop("R_init", None)
-    return Trainer(TrainingSettings(**(defaults | settings)), X, labels, K, np.random.default_rng(seed), W_init, R_init)
+def starts(W_start=None, R_start=None, X=None, labels=None, C=6, K=3):
+    """W and R as training starts with them, float64."""
+    if X is None:
+        X, labels = make_data()
+    settings = TrainingSettings(network="ff", C=C, A=30.0, dtype="float64")
+    rng = np.random.default_rng(1)
+    return initial_weights(W_start, R_start, Observations(X, 30.0), labels, K, settings, rng)
 
 
 # ---- initialisation (Appendix B.2) -------------------------------------------------------------------------
@@ -43,7 +35,7 @@ def test_start_of_W_is_mean_plus_uniform_noise_up_to_two_deviations():
     A, C = 30.0, 4000
     y = np.array([normalised(x, A) for x in X])
     mean, deviation = y.mean(axis=0), y.std(axis=0)
-    W = initial_W(None, Observations(X, A), labels, C, 3, np.random.default_rng(1), "float64")
+    W, _ = starts(None, None, X, labels, C)
     share = (W - mean) / (2 * deviation)
     assert share.min() >= -1e-12
     assert share.max() <= 1 + 1e-12
@@ -55,7 +47,7 @@ def test_start_of_W_is_mean_plus_uniform_noise_up_to_two_deviations():
 def test_start_of_W_uses_the_labeled_points_of_each_class_in_the_complete_setting():
     X, labels = make_data()
     y = np.array([normalised(x, 30.0) for x in X])
-    W = initial_W("auto", Observations(X, 30.0), labels, 3, 3, np.random.default_rng(1), "float64")
+    W, _ = starts("auto", None, X, labels, 3)
     for k in range(3):
         points = y[labels == k]
         assert (W[k] >= points.mean(axis=0) - 1e-12).all()
@@ -66,26 +58,23 @@ def test_one_label_per_class_makes_that_point_the_start():
     X, _ = make_data()
     labels = np.full(len(X), -1)
     labels[[4, 9, 2]] = [0, 1, 2]
-    W = initial_W("class_means", Observations(X, 30.0), labels, 3, 3, np.random.default_rng(1), "float64")
+    W, _ = starts("class_means", None, X, labels, 3)
     np.testing.assert_allclose(W, [normalised(X[n], 30.0) for n in (4, 9, 2)], rtol=1e-6)
 
 
 def test_start_of_W_ignores_labels_if_a_class_has_none():
     X, labels = make_data()
     labels[labels == 2] = -1
-    observations = Observations(X, 30.0)
-    auto, plain = (
-        initial_W(how, observations, labels, 3, 3, np.random.default_rng(1), "float64") for how in ("auto", "data")
-    )
+    auto, plain = (starts(how, None, X, labels, 3)[0] for how in ("auto", "data"))
     np.testing.assert_array_equal(auto, plain)
     with pytest.raises(NesiError, match="class 2 has no labeled point"):
-        initial_W("class_means", observations, labels, 3, 3, np.random.default_rng(1), "float64")
+        starts("class_means", None, X, labels, 3)
 
 
 def test_start_of_R_is_uniform_or_delta():
-    np.testing.assert_array_equal(initial_R(None, 8, 3, "float64"), np.full((3, 8), 1 / 8))
-    np.testing.assert_array_equal(initial_R("delta", 4, 4, "float64"), np.eye(4))
-    blocks = initial_R("delta", 8, 3, "float64")
+    np.testing.assert_array_equal(starts(C=8)[1], np.full((3, 8), 1 / 8))
+    np.testing.assert_array_equal(starts(R_start="delta", C=3)[1], np.eye(3))
+    blocks = starts(R_start="delta", C=8)[1]
     np.testing.assert_allclose(blocks.sum(axis=1), 1)
     assert [len(units) for units in units_of_classes(8, 3)] == [3, 3, 2]
     assert ((blocks > 0).sum(axis=0) == 1).all()
@@ -117,13 +106,13 @@ def test_learning_rates_are_scaled_by_points_labels_and_units(network):
     L = int((labels >= 0).sum())
     assert not (labels >= 0).all()
     expected = learning_rates(network, len(X), L, 6, 3, 0.3, 0.7)
-    assert (trainer._epsilon_W, trainer._epsilon_R) == pytest.approx(expected)
+    assert (trainer._lesson.epsilon_W, trainer._lesson.epsilon_R) == pytest.approx(expected)
 
 
 def test_learning_rates_are_at_most_one():
     X, labels = make_data()
     trainer = make_trainer(X, labels, epsilon_W=50.0, epsilon_R=50.0)
-    assert (trainer._epsilon_W, trainer._epsilon_R) == (1, 1)
+    assert (trainer._lesson.epsilon_W, trainer._lesson.epsilon_R) == (1, 1)
 
 
 # ---- passes over the data ------------------------------------------------------------------------------------
@@ -204,7 +193,7 @@ def test_history_holds_one_value_per_pass_and_the_likelihood_of_the_twin():
     at_the_start = Twin("r+", W, R, 30.0).log_likelihood(X, labels).mean()
     assert trainer.history["log_likelihood"][0] == pytest.approx(at_the_start, rel=1e-10)
     assert all(seconds > 0 for seconds in trainer.history["seconds"])
-    assert trainer.log_likelihood(X, labels) == pytest.approx(
+    assert trainer.trained().log_likelihood(X, labels) == pytest.approx(
         Twin("r+", trainer.W, trainer.R, 30.0).log_likelihood(X, labels), rel=1e-10
     )
 
@@ -271,20 +260,18 @@ def test_criterion_needs_a_full_window():
     assert run_criterion(-np.arange(19.0)) is None
 
 
+def pretend_likelihoods(trainer, likelihoods):
+    """Training goes on as ever, but the likelihoods of its first phase are these."""
+    learn, curve = trainer._phase.learn, iter(likelihoods)
+    trainer._phase.learn = lambda batches: learn(batches)._replace(log_likelihood=next(curve))
+
+
 def test_training_that_was_stopped_returns_the_weights_of_the_centre():
     X, labels = make_data(N=30)
     fall = [*np.linspace(-50, -40, 25), *np.linspace(-40, -60, 60)]
     trainer = make_trainer(X, labels, stopping=True, iterations=85)
-    learn, kept = trainer._learn, []
-
-    def learned(*arguments, **options):
-        result = learn(*arguments, **options)
-        kept.append(trainer.W.copy())
-        return fall[len(kept) - 1], result[1]
-
-    trainer._learn = learned
-    for _ in trainer:
-        pass
+    pretend_likelihoods(trainer, fall)
+    kept = [trainer.W.copy() for _ in trainer]
     detected, centre = first_stop(fall)
     assert trainer.iteration == detected
     assert trainer.stopped_at == centre
@@ -296,8 +283,7 @@ def test_a_falling_likelihood_is_left_to_the_stopping_criterion(stopping):
     X, labels = make_data(N=30)
     fall = [*np.linspace(-50, -40, 5), *np.linspace(-40, -60, 60)]
     trainer = make_trainer(X, labels, stopping=stopping, tolerance=0.01, iterations=65)
-    learn, curve = trainer._learn, iter(fall)
-    trainer._learn = lambda *arguments, **options: (next(curve), learn(*arguments, **options)[1])
+    pretend_likelihoods(trainer, fall)
     for _ in trainer:
         pass
     if stopping:
@@ -308,10 +294,9 @@ def test_a_falling_likelihood_is_left_to_the_stopping_criterion(stopping):
 
 def test_greedy_training_that_was_stopped_still_trains_the_second_layer():
     X, labels = make_data(N=30)
-    fall = iter([*np.linspace(-50, -40, 25), *np.linspace(-40, -60, 60)])
+    fall = [*np.linspace(-50, -40, 25), *np.linspace(-40, -60, 60)]
     trainer = make_trainer(X, labels, stopping=True, greedy=True, iterations=60)
-    learn = trainer._learn
-    trainer._learn = lambda *arguments, **options: (next(fall), learn(*arguments, **options)[1])
+    pretend_likelihoods(trainer, fall)
     for _ in trainer:
         pass
     assert trainer.stopped_at is not None

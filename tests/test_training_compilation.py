@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_training import make_data, make_trainer
+from small_networks import make_data, make_trainer
 
 from nesi.engines import backend as backends
 from nesi.engines import exact
@@ -31,7 +31,7 @@ def test_a_second_fit_of_other_size_compiles_nothing(monkeypatch):
     X, labels = make_data()
     trainer = make_trainer(X, labels)
     trainer.run_iteration()
-    trainer.posterior(X)
+    trainer.trained().posterior(X)
 
     def refuse(*arguments, **options):
         raise AssertionError("compiled again")
@@ -40,14 +40,14 @@ def test_a_second_fit_of_other_size_compiles_nothing(monkeypatch):
     X, labels = make_data(N=81, D=7, K=5)
     trainer = make_trainer(X, labels, K=5, C=11)
     trainer.run_iteration()
-    assert trainer.posterior(X).shape == (81, 5)
-    kernels_of_numba = exact._training_step(trainer._kind.graph, "WR")._function
+    assert trainer.trained().posterior(X).shape == (81, 5)
+    kernels_of_numba = exact._training_step(trainer._spec.graph, "WR")._function
     assert kernels_of_numba is not None
 
 
 def test_sizes_are_not_part_of_the_compiled_machine_code():
     """A shared variable of fixed shape would make numba compile for every size."""
-    for shared in exact._training_step(make_trainer(*make_data())._kind.graph, "WR")._state.values():
+    for shared in exact._training_step(make_trainer(*make_data())._spec.graph, "WR")._state.values():
         assert shared.type.shape == (None,) * shared.type.ndim
 
 
@@ -55,7 +55,7 @@ def test_no_weights_stay_behind_in_the_shared_function():
     X, labels = make_data()
     trainer = make_trainer(X, labels)
     trainer.run_iteration()
-    function = exact._training_step(trainer._kind.graph, "WR")
+    function = exact._training_step(trainer._spec.graph, "WR")
     assert [shared.container.storage[0] for shared in function._state.values()] == [None] * len(function._state)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from test_training import make_data, make_trainer
+from small_networks import make_data, make_trainer
 
 from nesi.errors import NesiError
 
@@ -34,10 +34,10 @@ def assert_same_state(one, other):
             np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_restored_training_continues_bit_for_bit(kind):
+@pytest.mark.parametrize("spec", KINDS)
+def test_a_restored_training_continues_bit_for_bit(spec):
     X, labels = make_data()
-    settings = {"iterations": 8, "threshold": 0.2} | KINDS[kind]
+    settings = {"iterations": 8, "threshold": 0.2} | KINDS[spec]
     uninterrupted = make_trainer(X, labels, **settings)
     total = uninterrupted.total_iterations
     run(uninterrupted, total)

@@ -11,11 +11,11 @@ from sklearn.datasets import load_digits
 from nesi import NeSiClassifier, NesiError
 from nesi.engines import truncated_search, truncated_update
 from nesi.engines.exact import ExactEngine
-from nesi.engines.kinds import Kind
-from nesi.engines.truncated import TruncatedEngine, TruncationSettings
+from nesi.engines.specification import NetworkSpec
+from nesi.engines.truncated import TruncatedEngine, TruncatedOptions
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
-from nesi.training import Trainer, TrainingSettings
+from nesi.training.trainer import Trainer, TrainingSettings
 
 A = 50.0
 
@@ -33,10 +33,10 @@ def small_problem(sparse, n_points=40, C=7, D=12, K=3):
 @pytest.mark.parametrize("network", NETWORKS)
 def test_with_all_units_as_candidates_it_equals_the_exact_engine(network, sparse):
     data, labels, W, R = small_problem(sparse)
-    kind = Kind(NETWORKS[network], "sequential", "float32", "numba", sparse)
-    exact = ExactEngine(kind, W, R, A, threshold=0.1)
-    everything = TruncationSettings(active=len(W))
-    truncated = TruncatedEngine(kind, W, R, A, 0.1, data, labels, np.random.default_rng(1), everything)
+    spec = NetworkSpec(NETWORKS[network], "sequential", "float32", "numba", sparse)
+    exact = ExactEngine(spec, W, R, A, threshold=0.1)
+    everything = TruncatedOptions(active=len(W))
+    truncated = TruncatedEngine(spec, W, R, A, 0.1, data, labels, np.random.default_rng(1), everything)
     rates = np.full(10, 0.1)
     for first in [0, 10, 20, 30] * 3:
         batch = np.arange(first, first + 10)
@@ -60,9 +60,9 @@ def test_truncated_free_energy_never_falls_in_em(network):
     points = data.dense_rows(np.arange(300), "float64")
     W = 0.5 * (points[:C] + points.mean(axis=0))
     W *= 164 / W.sum(axis=1, keepdims=True)
-    kind = Kind(NETWORKS[network], "sequential", "float64", "numba", sparse=False)
-    few = TruncationSettings(active=4, neighbours=3, leaders=2, strangers=1)
-    engine = TruncatedEngine(kind, W, np.full((K, C), 1 / C), 164.0, 0.6, data, labels, rng, few)
+    spec = NetworkSpec(NETWORKS[network], "sequential", "float64", "numba", sparse=False)
+    few = TruncatedOptions(active=4, neighbours=3, leaders=2, strangers=1)
+    engine = TruncatedEngine(spec, W, np.full((K, C), 1 / C), 164.0, 0.6, data, labels, rng, few)
     everyone = np.arange(300)
     free_energies = []
     for _ in range(25):
@@ -134,22 +134,22 @@ def test_neighbours_are_those_who_share_most_points():
 
 def test_first_candidates_are_the_best_of_all_units():
     data, labels, W, R = small_problem(sparse=False, C=30)
-    kind = Kind(NETWORKS["r"], "sequential", "float32", "numba", sparse=False)
-    settings = TruncationSettings(active=4, strangers=0)
-    engine = TruncatedEngine(kind, W, R, A, 0.6, data, labels, np.random.default_rng(0), settings)
-    units = engine.search_state()["units"]
-    s = ExactEngine(kind, W, R, A, 0.6).infer(data.take(np.arange(40), "float32"), labels).s
+    spec = NetworkSpec(NETWORKS["r"], "sequential", "float32", "numba", sparse=False)
+    settings = TruncatedOptions(active=4, strangers=0)
+    engine = TruncatedEngine(spec, W, R, A, 0.6, data, labels, np.random.default_rng(0), settings)
+    units = engine.state()["units"]
+    s = ExactEngine(spec, W, R, A, 0.6).infer(data.take(np.arange(40), "float32"), labels).s
     np.testing.assert_array_equal(units, np.argsort(-s, axis=1, kind="stable")[:, :4])
 
 
 def test_search_finds_the_best_units_of_nearly_all_points_on_digits():
     X, y = load_digits(return_X_y=True)
-    settings = TrainingSettings("ff", C=200, A=164.0, iterations=30, inference="truncated")
+    settings = TrainingSettings(network="ff", C=200, A=164.0, iterations=30, inference="truncated")
     trainer = Trainer(settings, X + 0.01, y.astype(np.int64), 10, np.random.default_rng(0))
     for _ in trainer:
         pass
     units = trainer.state()["search.units"]
-    exact = ExactEngine(trainer._kind, trainer.W, trainer.R, 164.0, 0.6)
+    exact = ExactEngine(trainer._spec, trainer.W, trainer.R, 164.0, 0.6)
     s = exact.infer(Observations(X + 0.01, 164.0).take(np.arange(len(X)), "float32"), np.full(len(X), -1)).s
     covered = np.take_along_axis(s, units.astype(np.int64), axis=1).sum(axis=1)
     assert (units[:, 0] == s.argmax(axis=1)).mean() > 0.95
@@ -161,7 +161,7 @@ def test_search_finds_the_best_units_of_nearly_all_points_on_digits():
 def test_a_training_that_was_interrupted_goes_on_bit_for_bit(network, greedy, interrupted):
     X, y = load_digits(return_X_y=True)
     labels = np.where(np.arange(len(y)) < 100, y, -1)
-    settings = TrainingSettings(network, C=60, A=164.0, iterations=6, inference="truncated", greedy=greedy)
+    settings = TrainingSettings(network=network, C=60, A=164.0, iterations=6, inference="truncated", greedy=greedy)
 
     def new_trainer():
         return Trainer(settings, X, labels, 10, np.random.default_rng(5))
@@ -196,7 +196,7 @@ def test_wrong_truncation_settings_are_explained():
     X = np.ones((4, 3))
     with pytest.raises(NesiError, match=r"truncated\.active is 0"):
         NeSiClassifier(2, inference="truncated", truncated={"active": 0}).fit(X)
-    with pytest.raises(NesiError, match="'activ', but knows only active"):
+    with pytest.raises(NesiError, match=r"unknown key 'truncated\.activ'; did you mean 'active'"):
         NeSiClassifier(2, inference="truncated", truncated={"activ": 3}).fit(X)
     with pytest.raises(NesiError, match="needs the backend numba, but the backend is c"):
         NeSiClassifier(2, inference="truncated", backend="c").fit(X)

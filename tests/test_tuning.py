@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from command_line import SMALL, sentences, write_params
 
-import nesi.tuning
+import nesi.experiment.tuning
 from nesi.cli import main
-from nesi.config import load_parameters, validated
-from nesi.experiment import load_dataset
-from nesi.tuning import tuning_data
+from nesi.config.parameters import validated
+from nesi.config.reading import load_parameters
+from nesi.experiment.cells import load_dataset
+from nesi.experiment.tuning import tuning_data
 
 TUNING = {"labels": 60, "grid": {"C": [20, 40], "A": [100, 200], "threshold": [0.3, 0.9]}}
 
@@ -37,7 +38,7 @@ class TrainingPartOnly:
 def closed_test_set(monkeypatch: pytest.MonkeyPatch) -> TrainingPartOnly:
     dataset = load_dataset(validated(dict(SMALL), "SMALL"), None)
     guarded = TrainingPartOnly(dataset.X_train, np.array(dataset.y_train), dataset.class_names)
-    monkeypatch.setattr(nesi.tuning, "load_dataset", lambda parameters, data_dir: guarded)
+    monkeypatch.setattr(nesi.experiment.tuning, "load_dataset", lambda parameters, data_dir: guarded)
     return guarded
 
 
@@ -112,9 +113,9 @@ def test_optuna_stays_inside_the_grid(
         ({"tuning": None}, "no section 'tuning'"),
         ({"tuning": {**TUNING, "labels": 10}}, "two per class"),
         ({"tuning": {**TUNING, "labels": 100000}}, "100000 labels were asked for"),
-        ({"tuning": {**TUNING, "grid": {"A": [10, 200]}}}, "A = 10 has to be larger"),
-        ({"tuning": {**TUNING, "grid": {"C": [1.5]}}}, "C = 1.5"),
-        ({"tuning": {**TUNING, "grid": {"threshold": [2]}}}, "threshold = 2"),
+        ({"tuning": {**TUNING, "grid": {"A": [10, 200]}}}, "A is 10, but must be larger"),
+        ({"tuning": {**TUNING, "grid": {"C": [1.5]}}}, "C is 1.5, but must be an integer"),
+        ({"tuning": {**TUNING, "grid": {"threshold": [2]}}}, "threshold is 2, but must lie between"),
     ],
 )
 def test_what_cannot_be_tuned_is_said(

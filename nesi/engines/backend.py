@@ -1,7 +1,7 @@
 """The one place that calls `pytensor.function` and knows what a backend is.
 
 A compiled function owns no weights: whoever calls it lends it a state, which comes back updated. So every
-network of a process that has the same kind (and any size) shares one compilation.
+network of a process that has the same graph (and any size) shares one compilation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +20,16 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.rewriting.basic import dfs_rewriter
 
 from nesi.engines import kernels
-from nesi.errors import NesiError
 
 Expression = Any
 State = dict[str, Any]
 
 _MODES = {"numba": "NUMBA", "c": "CVM", "jax": "JAX"}
-BACKENDS = tuple(_MODES)
 _ANNOUNCE_AFTER_SECONDS = 3.0
 _AFTER_SPECIALIZATION = 3.5  # a position in PyTensor's sequence of rewrites
 
 # Numba's thread pool and a lent state both serve one caller at a time.
 _one_call_at_a_time = threading.RLock()
-
-
-def check_backend(backend: str) -> None:
-    if backend not in _MODES:
-        raise NesiError(f"backend is {backend!r}, but must be one of {', '.join(BACKENDS)}.")
-    if backend == "jax" and find_spec("jax") is None:
-        raise NesiError("backend 'jax' needs JAX, which is not installed: pip install 'nesi[jax]'.")
 
 
 def has_kernels(backend: str) -> bool:
@@ -67,7 +57,6 @@ class CompiledFunction:
         state: Mapping[str, Expression],
         updates: Mapping[str, Expression] | None = None,
     ) -> None:
-        check_backend(backend)
         self.name, self.backend = name, backend
         self._state = dict(state)
         self._updated = list(updates or {})

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 
 from nesi import equations
 from nesi.engines.backend import CompiledFunction, has_kernels, state_variable
-from nesi.engines.kinds import GraphKind, Kind
+from nesi.engines.specification import GraphSpec, NetworkSpec
 from nesi.engines.top_down import SparseActivities, TopDown
 from nesi.observations import SparseRows
 
@@ -23,11 +23,11 @@ from nesi.observations import SparseRows
 class SecondLayer:
     """R of one network, learning from sparse activities."""
 
-    def __init__(self, kind: Kind, R: np.ndarray, threshold: float) -> None:
-        backend = kind.backend if has_kernels(kind.backend) else "c"  # too small a job to bring to an accelerator
-        self._kind = kind._replace(sparse=True, backend=backend)
-        self._threshold = kind.network_inputs(threshold)[1]
-        self._state = {"R": np.array(R, dtype=kind.dtype, order="C")}
+    def __init__(self, spec: NetworkSpec, R: np.ndarray, threshold: float) -> None:
+        backend = spec.backend if has_kernels(spec.backend) else "c"  # too small a job to bring to an accelerator
+        self._spec = spec._replace(sparse=True, backend=backend)
+        self._threshold = spec.network_inputs(threshold)[1]
+        self._state = {"R": np.array(R, dtype=spec.dtype, order="C")}
 
     @property
     def R(self) -> np.ndarray:
@@ -37,19 +37,19 @@ class SecondLayer:
         """T1.8 over a mini-batch; returns how many points the network labeled itself."""
         data, columns, row_starts = activities
         rows = np.repeat(np.arange(len(row_starts) - 1), np.diff(row_starts))
-        places = row_starts if has_kernels(self._kind.backend) else rows
-        label_inputs = self._kind.label_inputs(labels, len(self.R))
-        epsilon = np.asarray(epsilon_R, self._kind.dtype)
-        function = _second_layer_step(self._kind.graph)
+        places = row_starts if has_kernels(self._spec.backend) else rows
+        label_inputs = self._spec.label_inputs(labels, len(self.R))
+        epsilon = np.asarray(epsilon_R, self._spec.dtype)
+        function = _second_layer_step(self._spec.graph)
         (self_labeled,) = function(self._state, data, columns, places, rows, *label_inputs, epsilon, self._threshold)
         return int(self_labeled)
 
 
 @cache
-def _second_layer_step(kind: GraphKind) -> CompiledFunction:
-    dtype = kind.dtype
+def _second_layer_step(spec: GraphSpec) -> CompiledFunction:
+    dtype = spec.dtype
     R = state_variable("R", 2, dtype)
-    top_down = TopDown(kind, R)
+    top_down = TopDown(spec, R)
     s: list[Any] = [pt.vector("s", dtype=dtype), pt.lvector("columns"), pt.lvector("places"), pt.lvector("rows")]
     epsilon_R, threshold = pt.vector("epsilon_R", dtype=dtype), pt.scalar("threshold", dtype=dtype)
     activities = SparseActivities(top_down, *s)
@@ -57,5 +57,5 @@ def _second_layer_step(kind: GraphKind) -> CompiledFunction:
     new_R = equations.without_denormals(activities.updated_R(t, epsilon_R).astype(dtype))
     inputs = [*s, *top_down.inputs, epsilon_R, threshold]
     return CompiledFunction(
-        "the step of the second layer", kind.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}
+        "the step of the second layer", spec.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}
     )

@@ -12,14 +12,14 @@ import pytensor.tensor as pt
 from nesi import equations
 from nesi.engines import sparse_kernels
 from nesi.engines.backend import Expression, has_kernels
-from nesi.engines.kinds import GraphKind
+from nesi.engines.specification import GraphSpec
 
 
 class TopDown:
     """The inputs of a graph that concern classes, and what follows from them and from R."""
 
-    def __init__(self, kind: GraphKind, R: Expression) -> None:
-        self.kind, self.R, dtype = kind, R, kind.dtype
+    def __init__(self, spec: GraphSpec, R: Expression) -> None:
+        self.spec, self.R, dtype = spec, R, spec.dtype
         self.labels = pt.lvector("labels")
         self.members = pt.dvector("members")  # as long as the committee
         self.prior = pt.vector("prior", dtype=dtype)  # K p(k): all 1 if classes are equally likely
@@ -33,9 +33,9 @@ class TopDown:
 
     def u(self) -> Expression:
         """T1.2: p(k | label), p(k) for unlabeled data."""
-        if not self.kind.soft:
-            return equations.label_input(self.labels, self.R.shape[0], self.kind.dtype, self.prior)
-        unlabeled = (self.prior / self.prior.shape[0].astype(self.kind.dtype))[None, :]
+        if not self.spec.soft:
+            return equations.label_input(self.labels, self.R.shape[0], self.spec.dtype, self.prior)
+        unlabeled = (self.prior / self.prior.shape[0].astype(self.spec.dtype))[None, :]
         return pt.where(equations.is_labeled(self.labels)[:, None], self.meanings[self.labels], unlabeled)
 
     def tables(self, recurrent: Expression, dtype: str) -> tuple[Expression, Expression]:
@@ -43,7 +43,7 @@ class TopDown:
 
         One row for every label, log sum_k u_k R_kc, and a last row for points without.
         """
-        weights_of_label = self.meanings @ self.R if self.kind.soft else self.R
+        weights_of_label = self.meanings @ self.R if self.spec.soft else self.R
         joint = self.R * self.prior[:, None]
         unlabeled = pt.log(joint.sum(axis=0, keepdims=True) / self.R.shape[0].astype(joint.dtype))
         log_prior = pt.concatenate([pt.log(weights_of_label), unlabeled]).astype(dtype)
@@ -79,18 +79,18 @@ class TopDown:
     def second_hidden(self, s: Expression) -> Expression:
         """T1.6; for soft labels p(k | y, label)."""
         u = self.u()
-        if self.kind.soft:
+        if self.spec.soft:
             u = self._member_mass(u, *self._split(s, u)).mean(axis=0)
         return equations.second_hidden(s, self.R, u, self.labels, self.G, self.prior)
 
     def updated_R(self, s: Expression, t: Expression, epsilon_R: Expression) -> Expression:
         """T1.8 over a mini-batch."""
-        rule = equations.MINIBATCH_RULES[self.kind.rule]
-        if not self.kind.soft:
+        rule = equations.MINIBATCH_RULES[self.spec.rule]
+        if not self.spec.soft:
             return equations.update_R(self.R, *rule(t, epsilon_R), s)  # K columns: nothing to speed up
         with_class, without = self._split(s, self.u())
         mass = self._member_mass(t, with_class, without)
-        forgotten, gains = rule(mass.mean(axis=0).astype(self.kind.dtype), epsilon_R)
+        forgotten, gains = rule(mass.mean(axis=0).astype(self.spec.dtype), epsilon_R)
         share = _shared_out(gains[None] * t[None], mass).transpose(0, 2, 1)  # (member, class, point)
         learned = self._member_R() * pt.matmul(share, self._member_first(with_class))
         learned += pt.matmul(share, self._member_first(without))
@@ -133,8 +133,8 @@ class SparseActivities:
     def updated_R(self, t: Expression, epsilon_R: Expression) -> Expression:
         """T1.8 over a mini-batch."""
         top_down, R = self._top_down, self._top_down.R
-        dtype, rule = top_down.kind.dtype, equations.MINIBATCH_RULES[top_down.kind.rule]
-        if not top_down.kind.soft:
+        dtype, rule = top_down.spec.dtype, equations.MINIBATCH_RULES[top_down.spec.rule]
+        if not top_down.spec.soft:
             forgotten, gains = rule(t.astype(dtype), epsilon_R)
             return self._updated(R, forgotten, self._for_every_member(gains), self._data)
         with_class, without = self._split()
@@ -153,12 +153,12 @@ class SparseActivities:
         label = top_down.labels[self._rows // top_down.G]
         total = weights_of_label[pt.maximum(label, 0) * top_down.R.shape[1] + self._columns]
         known = pt.ge(label, 0) & pt.gt(total, 0)
-        data, dtype = self._data, top_down.kind.dtype
+        data, dtype = self._data, top_down.spec.dtype
         with_class = pt.where(known, data / pt.where(known, total, 1), 0)
         return with_class.astype(dtype), pt.where(known, 0, data).astype(dtype)
 
     def _dot(self, data: Expression, M: Expression) -> Expression:
-        if has_kernels(self._top_down.kind.backend):
+        if has_kernels(self._top_down.spec.backend):
             return sparse_kernels.SparseDot()(data, self._columns, self._places, M)
         start = pt.zeros((self._n_rows, M.shape[0]), dtype="float64")
         return sparse_kernels.sparse_dot(M, start, data, self._columns, self._places)
@@ -166,7 +166,7 @@ class SparseActivities:
     def _updated(self, M: Expression, forgotten: Expression, gains: Expression, data: Expression) -> Expression:
         no_background = pt.zeros_like(forgotten)
         rows = [data, self._columns, self._places]
-        if has_kernels(self._top_down.kind.backend):
+        if has_kernels(self._top_down.spec.backend):
             return sparse_kernels.SparseUpdate()(M, forgotten, no_background, gains, *rows)
         return sparse_kernels.sparse_update(M, forgotten, no_background, gains, *rows)
 

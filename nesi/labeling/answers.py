@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from nesi.errors import NesiError
-from nesi.field_labels import Answers, checked_answer
-from nesi.records import Record, append_record, make_directory, repair_records
+from nesi.fields.labels import Answers, checked_answer
+from nesi.storage.records import Record, append_record, make_directory, repair_records
 
 FILE = "answers.jsonl"
 

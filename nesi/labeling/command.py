@@ -9,20 +9,24 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nesi.errors import NesiError
-from nesi.field_choice import CHOICES
-from nesi.records import locked, make_directory
+from nesi.fields.choice import CHOICES
+from nesi.storage.records import locked, make_directory
 
 USUAL_NUMBER_OF_FIELDS = 100
 
 
 def add_label_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="RUN_DIR", help="written by run_experiment.py")
-    parser.add_argument("--run", metavar="NAME", help="for instance r+-L0-run1; default: the first one with weights")
-    parser.add_argument("--fields", type=int, metavar="N", help="how many; default: as in RUN_DIR, or 100")
-    parser.add_argument("--choose", choices=CHOICES, help="which fields; default: as in RUN_DIR, or informative")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: any that is free")
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR")
+    parser.add_argument(
+        "--run",
+        metavar="NAME",
+        help="label this run, such as r+-L0-run1 (default: the first with weights)",
+    )
+    parser.add_argument("--fields", type=int, metavar="N", help="ask about N fields (default: as in RUN_DIR, or 100)")
+    parser.add_argument("--choose", choices=CHOICES, help="choose fields so (default: as in RUN_DIR, or informative)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="serve on this port (default: any free one)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="look for data here first")
 
 
 def label(options: argparse.Namespace) -> int:
@@ -30,24 +34,23 @@ def label(options: argparse.Namespace) -> int:
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise NesiError("the labeling page needs two more packages: pip install 'nesi[label]'.")
     if not 0 <= options.port <= 65535:
-        raise NesiError(f"--port is {options.port}, but must be from 0 to 65535.")
+        raise NesiError(f"--port is {options.port}, but must lie between 0 and 65535.")
     if options.fields is not None and options.fields < 1:
-        raise NesiError(f"--fields is {options.fields}, but must be a whole number from 1 on.")
+        raise NesiError(f"--fields is {options.fields}, but must be an integer of at least 1.")
+    from nesi.labeling.run_to_label import run_to_label
     from nesi.labeling.server import serve
     from nesi.labeling.session import LabelingSession
-    from nesi.labeling.source import load_network
 
-    network = load_network(options.directory, options.run, options.data_dir)
-    asked = network.task.parameters.field_labels
+    run = run_to_label(options.directory, options.run, options.data_dir)
+    asked = run.task.parameters.field_labels
     fields = options.fields or (asked.fields if asked else USUAL_NUMBER_OF_FIELDS)
     choose = options.choose or (asked.choose if asked else "informative")
-    place = options.directory / "labeling" / network.name
-    make_directory(place)
-    with locked(place):
-        session = LabelingSession(network, min(fields, len(network.W)), choose)
+    make_directory(run.folder)
+    with locked(run.folder):
+        session = LabelingSession(run, min(fields, len(run.W)), choose)
 
         def ready(address: str) -> None:
-            print(f"labeling {network.name}: {address}", flush=True)
+            print(f"labeling {run.name}: {address}", flush=True)
             print("The address works once. Answers are saved at each click; end with Ctrl-C.", flush=True)
             if not options.no_browser:
                 webbrowser.open(address)
@@ -57,5 +60,5 @@ def label(options: argparse.Namespace) -> int:
                 serve(session, options.port, ready)
         finally:
             session.end()
-    print(f"\nanswers: {place}; go on with: python -m nesi label {options.directory} --run {network.name}")
+    print(f"\nanswers: {run.folder}; go on with: python -m nesi label {options.directory} --run {run.name}")
     return 0

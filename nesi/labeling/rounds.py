@@ -8,17 +8,14 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from nesi import weight_figures
-from nesi.checkpoints import save_arrays
 from nesi.errors import NesiError
-from nesi.field_labels import Answers
-from nesi.figures import save_figure
-from nesi.labeling.source import Network
-from nesi.records import write_text
+from nesi.fields.labels import Answers
+from nesi.labeling.run_to_label import RunToLabel
+from nesi.report import weight_figures
+from nesi.report.figures import save_figure
+from nesi.storage.records import write_text
 from nesi.threads import limited_threads
-from nesi.training import Trainer
+from nesi.trained import TrainedNetwork
 
 RESULT, WEIGHTS, PICTURE = "result.json", "weights.npz", "fields.png"
 
@@ -26,9 +23,9 @@ RESULT, WEIGHTS, PICTURE = "result.json", "weights.npz", "fields.png"
 class TrainingRound:
     """From the answers to the new test error; the files are written when all of it is known."""
 
-    def __init__(self, network: Network, directory: Path, answers: Answers, given: Answers, digest: str) -> None:
+    def __init__(self, run: RunToLabel, directory: Path, answers: Answers, given: Answers, digest: str) -> None:
         """`answers` are the person's; `given` says what follows from them for all fields."""
-        self._network, self._directory, self._digest = network, directory, digest
+        self._to_label, self._directory, self._digest = run, directory, digest
         self._answers, self._given = answers, given
         self._stop = threading.Event()
         self._progress: dict[str, Any] = {"status": "running", "iteration": 0, "iterations": 0, "self_labeled": 0.0}
@@ -54,7 +51,7 @@ class TrainingRound:
 
     def _run(self) -> None:
         try:
-            with limited_threads(self._network.task.parameters.threads):
+            with limited_threads(self._to_label.task.parameters.threads):
                 result = self._train()
             self._progress = {"status": "done", **result}
         except NesiError as error:
@@ -64,8 +61,8 @@ class TrainingRound:
             self._progress = {"status": "failed", "sentence": f"Training failed: {type(error).__name__}: {error}"}
 
     def _train(self) -> dict[str, Any]:
-        trainer = self._network.trainer(self._given)
-        at_once = self._test_error(trainer)
+        trainer = self._to_label.trainer(self._given)
+        at_once = self._test_error(trainer.trained())
         remaining = trainer.total_iterations
         for info in trainer:
             self._progress = {
@@ -76,34 +73,33 @@ class TrainingRound:
             }
             if self._stop.is_set():
                 break
+        network = trainer.trained()
         result = {
-            "run": self._network.name,
+            "run": self._to_label.name,
             "answers": len(self._answers),
             "answers_sha256": self._digest,
-            "test_error_before": self._network.record["test_error"],
+            "test_error_before": self._to_label.record["test_error"],
             "test_error_with_labels": at_once,
-            "test_error_after": self._test_error(trainer),
+            "test_error_after": self._test_error(network),
             "iterations": trainer.iteration,
-            "n_test": len(self._network.test_points[1]),
+            "n_test": len(self._to_label.test_set[1]),
         }
         about = {key: result[key] for key in ("run", "answers", "answers_sha256")}
-        save_arrays(self._directory / WEIGHTS, {"W": np.asarray(trainer.W), "R": np.asarray(trainer.R)}, about)
-        self._draw(trainer)
+        network.save(self._directory / WEIGHTS, about)
+        self._draw(network)
         write_text(self._directory / RESULT, json.dumps(result, indent=2) + "\n")
         return result
 
-    def _test_error(self, trainer: Trainer) -> float | None:
-        X, y = self._network.test_points
-        if not len(y):
-            return None
-        return 100.0 * float(np.mean(np.argmax(trainer.posterior(X), axis=1) != y))
+    def _test_error(self, network: TrainedNetwork) -> float | None:
+        X, classes = self._to_label.test_set
+        return network.percent_error(X, classes) if len(classes) else None
 
-    def _draw(self, trainer: Trainer) -> None:
-        dataset, names = self._network.dataset, [str(name) for name in self._network.dataset.class_names]
-        title = f"{self._network.name} with {len(self._answers)} labeled fields"
-        W, R = trainer.W, trainer.R
+    def _draw(self, network: TrainedNetwork) -> None:
+        dataset, names = self._to_label.dataset, [str(name) for name in self._to_label.dataset.class_names]
+        title = f"{self._to_label.name} with {len(self._answers)} labeled fields"
+        W, R = network.W, network.R
         if dataset.image_shape:
-            n_train = int(self._network.record["n_train"])
+            n_train = int(self._to_label.record["n_train"])
             figure = weight_figures.learned_fields(W, R, tuple(dataset.image_shape), names, n_train, title)
         elif dataset.vocabulary is not None:
             figure = weight_figures.strongest_words(W, R, list(dataset.vocabulary), names, title)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from nesi.errors import NesiError
-from nesi.field_choice import FieldMap, Outlook, choose_field
-from nesi.field_labels import class_beliefs
+from nesi.fields.choice import FieldMap, Outlook, choose_field
+from nesi.fields.labels import class_beliefs
 from nesi.labeling import pictures
 from nesi.labeling.answers import AnswerLog
 from nesi.labeling.rounds import TrainingRound, stored_result
-from nesi.labeling.source import Network
+from nesi.labeling.run_to_label import RunToLabel
 
 SHOWN_EXAMPLES = 12
 
@@ -30,14 +30,14 @@ class Busy(NesiError):
 class LabelingSession:
     """All that the page shows and does; one thing at a time."""
 
-    def __init__(self, network: Network, fields: int, choose: str) -> None:
-        self._network, self._target, self._choose = network, fields, choose
-        self.directory = network.directory / "labeling" / network.name
-        C, K = len(network.W), network.data.n_classes
-        self._log = AnswerLog(self.directory, network.name, network.record["weights_sha256"], C, K)
-        self._map = FieldMap(network.activities)
-        self._known = class_beliefs(network.R)
-        self._order = network.stream("fields").permutation(C)
+    def __init__(self, run: RunToLabel, fields: int, choose: str) -> None:
+        self._run, self._target, self._choose = run, fields, choose
+        self.directory = run.folder
+        K, C = run.R.shape
+        self._log = AnswerLog(self.directory, run.name, run.record["weights_sha256"], C, K)
+        self._map = FieldMap(run.activities)
+        self._known = class_beliefs(run.R)
+        self._order = run.stream("fields").permutation(C)
         self._round: TrainingRound | None = None
         self._lock = threading.RLock()
         self._look()
@@ -74,7 +74,7 @@ class LabelingSession:
                 raise NesiError("No field has a label yet: label at least one before training goes on.")
             answers = self._log.answers
             given = self._map.spread(self._known, answers)
-            self._round = TrainingRound(self._network, self.directory, answers, given, self._log.digest)
+            self._round = TrainingRound(self._run, self.directory, answers, given, self._log.digest)
             self._round.start()
 
     def stop_training(self) -> None:
@@ -101,15 +101,15 @@ class LabelingSession:
     def state(self) -> dict[str, Any]:
         with self._lock:
             latest = self._log.latest
-            names = [str(name) for name in self._network.dataset.class_names]
+            names = [str(name) for name in self._run.dataset.class_names]
             return {
-                "run": self._network.name,
-                "dataset": self._network.data.name,
-                "network": self._network.task.network,
-                "n_fields": len(self._network.W),
-                "n_train": int(self._network.record["n_train"]),
-                "images": self._network.dataset.image_shape is not None,
-                "self_labeling": self._network.task.network.endswith("+"),
+                "run": self._run.name,
+                "dataset": self._run.task.parameters.dataset,
+                "network": self._run.task.network,
+                "n_fields": len(self._run.W),
+                "n_train": int(self._run.record["n_train"]),
+                "images": self._run.dataset.image_shape is not None,
+                "self_labeling": self._run.labels_points_itself,
                 "classes": [{"name": name, "key": key} for name, key in zip(names, class_keys(names), strict=True)],
                 "target": self._target,
                 "asked": len(latest),
@@ -124,21 +124,21 @@ class LabelingSession:
         """One field: how it looks, what is believed of it, and what its answer would give."""
         with self._lock:
             self._check_shown(field)
-            n_train = int(self._network.record["n_train"])
+            n_train = int(self._run.record["n_train"])
             described: dict[str, Any] = {
                 "field": field,
                 "beliefs": [round(float(value), 4) for value in self._outlook.beliefs[field]],
-                "wins": int(self._network.points_won[field]),
+                "wins": int(self._run.points_won[field]),
                 "gain": round(float(self._outlook.gains[field]) * n_train),
                 "answer": _plain(self._log.latest.get(field)),
             }
-            points = self._network.examples(field, SHOWN_EXAMPLES)
-            if self._network.dataset.image_shape is not None:
+            points = self._run.examples(field, SHOWN_EXAMPLES)
+            if self._run.dataset.image_shape is not None:
                 described["examples"] = points
             else:
-                vocabulary = self._network.dataset.vocabulary
-                X = self._network.training_points[0]
-                described["words"] = pictures.words(self._network.W[field], vocabulary)
+                vocabulary = self._run.dataset.vocabulary
+                X = self._run.points
+                described["words"] = pictures.words(self._run.W[field], vocabulary)
                 described["texts"] = [
                     " ".join(entry["word"] for entry in pictures.words(pictures.dense_row(X, point), vocabulary, 8))
                     for point in points[:4]
@@ -147,14 +147,14 @@ class LabelingSession:
 
     def field_picture(self, field: int) -> bytes:
         self._check_shown(field)
-        return pictures.picture(self._network.W[field], self._network.dataset.image_shape)
+        return pictures.picture(self._run.W[field], self._run.dataset.image_shape)
 
     def point_picture(self, point: int) -> bytes:
         """A training point as a picture; its label stays where it is."""
-        X = self._network.training_points[0]
+        X = self._run.points
         if not 0 <= point < X.shape[0]:
             raise UnknownField(f"There is no training point {point}.")
-        return pictures.picture(pictures.dense_row(X, point), self._network.dataset.image_shape)
+        return pictures.picture(pictures.dense_row(X, point), self._run.dataset.image_shape)
 
     def _training(self) -> dict[str, Any]:
         if self._round is not None and (self._round.running or self._round.progress["status"] == "failed"):

@@ -6,11 +6,11 @@
     resolve.py         what a configuration means, key by key; `layers.py` does so for the model file
     to_yaml.py         ... as a parameter file
     to_ini.py          a parameter file as a configuration
-    options.py         the key `legacy` of a parameter file: the quirks of that program, one by one
     draws.py, starts.py, training.py   these quirks at work
     h5_files.py        its weights and index lists
     output.py          its output tree
-    commands.py        the command lines
+    commands.py        what the commands do
 
-Nothing here is needed, or imported, for an experiment without the key `legacy`, except `options.py`.
+Nothing here is imported by an experiment without the key `legacy`. The key itself is declared in
+`nesi.config.legacy_options`.
 """

@@ -1,30 +1,21 @@
-"""The command lines: `run_experiment.py --legacy`, and `convert-legacy` and `export-legacy` of `python -m nesi`."""
+"""What `run_experiment.py --legacy` and the commands `convert-legacy` and `export-legacy` do."""
+
+from __future__ import annotations
 
 import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
-from nesi.config import load_parameters
-from nesi.errors import NesiError
+from nesi.config.reading import load_parameters
+from nesi.errors import NesiError, one_line
+from nesi.legacy.output import write_output_tree
+from nesi.legacy.to_ini import configurations_of
 from nesi.legacy.to_yaml import Converted, convert
-from nesi.records import make_directory, write_text
-
-
-def convert_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", metavar="CONFIG", help="a main .ini, a name below config/, or a .yaml to go back")
-    parser.add_argument("--out", type=Path, metavar="PATH", help="the .yaml to write, or the folder for ini files")
-
-
-def export_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="what run_experiment.py has written")
-    parser.add_argument("--out", type=Path, default=Path("output"), metavar="ROOT", help="default: output")
+from nesi.storage.records import make_directory, write_text
 
 
 def warn(sentence: str) -> None:
-    from nesi.cli import one_line
-
     print(f"warning: {one_line(sentence)}.", file=sys.stderr)
 
 
@@ -57,8 +48,6 @@ def run_convert(options: argparse.Namespace) -> int:
 
 
 def _to_ini(path: Path, folder: Path | None) -> int:
-    from nesi.legacy.to_ini import configurations_of
-
     configurations, lost = configurations_of(load_parameters(path))
     if folder is None:
         raise NesiError(f"{path} becomes several ini files; say with --out in which folder their config/ should be.")
@@ -87,9 +76,7 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def write_tree(directory: Path, root: Path, quiet: bool = False) -> Any:
-    from nesi.legacy.output import write_output_tree
-
+def write_tree(directory: Path, root: Path, quiet: bool = False) -> list[Path]:
     folders = write_output_tree(directory, root, warn)
     if not quiet:
         for folder in folders:

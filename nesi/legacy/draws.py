@@ -4,19 +4,24 @@ It draws the labeled points from the whole training set and then, to fill up, un
 NeSi draws the points first and the labels among them. Or both are read from the index list of an earlier run.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nesi.config.legacy_options import LegacyOptions
 from nesi.errors import NesiError
+from nesi.experiment.point_choice import PointList
 from nesi.labels import UNLABELED, draw_labels
 from nesi.legacy.h5_files import find_point_list, read_point_list
-from nesi.legacy.options import LegacyOptions
-from nesi.points import PointList
 from nesi.seeds import random_stream
 
+if TYPE_CHECKING:
+    from nesi.experiment.tasks import RunData, RunTask
 
-def choose_as_the_authors(task: Any, data: Any, legacy: LegacyOptions) -> PointList:
+
+def choose_as_the_authors(task: RunTask, data: RunData, legacy: LegacyOptions) -> PointList:
     """Indices into the training and the test set of `data`, all sorted."""
     parameters = task.parameters
     n_points = parameters.train_size or len(data.y_train)
@@ -53,7 +58,7 @@ def draw(y: np.ndarray, count: int | None, evenly: bool, rng: np.random.Generato
     return draw_labels(y, count, rng) if evenly else np.sort(rng.choice(known, size=count, replace=False))
 
 
-def _listed(place: str, task: Any, data: Any) -> PointList:
+def _listed(place: str, task: RunTask, data: RunData) -> PointList:
     path = find_point_list(place, task.run)
     points = read_point_list(path, len(data.y_train), len(data.y_test))
     if len(points.labeled) != task.labels:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nesi.errors import NesiError
-from nesi.points import PointList
-from nesi.records import write_whole
+from nesi.experiment.point_choice import PointList
+from nesi.storage.records import write_whole
 
 MOST_VALUES = 2**31  # 8 GB of float32: a damaged file must not ask for more
 

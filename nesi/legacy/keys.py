@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nesi.config import nearest_key
+from nesi.config.explanation import nearest_key
 from nesi.errors import NesiError
 from nesi.legacy.ini import Section
 from nesi.legacy.sweeps import per_run

@@ -8,28 +8,29 @@
 <foldername>/h5/Run<r>Data.h5                indices of the points
 """
 
+from __future__ import annotations
+
 import contextlib
 import datetime
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
-from nesi.checkpoints import Arrays, load_arrays
-from nesi.config import ExperimentParameters, load_parameters
+from nesi.config.legacy_options import LegacyOutput
+from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
+from nesi.experiment.point_choice import PointList
 from nesi.legacy.h5_files import index_file_name, weight_file_name, write_point_list, write_weights
 from nesi.legacy.ini import Section, format_ini
-from nesi.legacy.options import LegacyOutput
 from nesi.legacy.to_ini import IniFiles, configurations_of, resolved_rates
-from nesi.points import PointList
-from nesi.records import Record, make_directory, read_records, storing, write_text
+from nesi.storage.arrays import Arrays, load_arrays
+from nesi.storage.experiment_directory import ExperimentDirectory, name_of
+from nesi.storage.records import Record, make_directory, storing, write_text
 
 # Names of the swept settings: number of the MultiLayer, number of the layer, key.
 COLUMNS = {
@@ -46,19 +47,21 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class _Finished:
+class _Configuration:
     """One network of an experiment, with all that is known of its runs."""
 
-    directory: Path
+    directory: ExperimentDirectory
     parameters: ExperimentParameters
     records: list[Record]
     n_train: int
     n_test: int
     n_classes: int
 
-    def arrays(self, kind: str, record: Record) -> Arrays | None:
-        path = self.directory / kind / f"{record['network']}-L{record['labels']}-run{record['run']}.npz"
-        return load_arrays(path) if path.exists() else None
+    def details(self, record: Record) -> Arrays:
+        return _arrays(self.directory.details_file(name_of(record))) or {}
+
+    def weights(self, record: Record) -> Arrays | None:
+        return _arrays(self.directory.weights_file(name_of(record)))
 
     def of_run(self, record: Record) -> ExperimentParameters:
         parameters = self.parameters.for_run(record["run"])
@@ -66,7 +69,7 @@ class _Finished:
 
     def swept(self, record: Record) -> dict[str, float]:
         """The settings that change from run to run, learning rates as absolute numbers."""
-        keys = self.parameters.per_run.lists() if self.parameters.per_run else {}
+        keys = list(self.parameters.per_run.lists()) if self.parameters.per_run else []
         cell = self.of_run(record)
         n_train = cell.train_size or self.n_train
         rates = resolved_rates(cell, record["network"], record["labels"], n_train, self.n_classes)
@@ -81,19 +84,21 @@ class _Finished:
         return columns
 
 
+def _arrays(path: Path) -> Arrays | None:
+    return load_arrays(path) if path.exists() else None
+
+
 def write_output_tree(
     directory: Path, root: Path, warn: Callable[[str], None] = lambda sentence: None, day: datetime.date | None = None
 ) -> list[Path]:
     """Write one folder below `root` per configuration; a folder appears complete or not at all. Returns the folders."""
-    parameters = load_parameters(directory / "params.yaml")
-    records = sorted(read_records(directory), key=lambda record: record["run"])
+    place = ExperimentDirectory(directory)
+    parameters = place.parameters()
+    records = sorted(place.records(), key=lambda record: record["run"])
     if not records:
         raise NesiError(f"{directory}: holds no finished run to write an output tree of.")
-    try:
-        about = json.loads((directory / "dataset.json").read_text(encoding="utf-8"))
-        sizes = (int(about["n_train"]), int(about["n_test"]), len(about["class_names"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        raise NesiError(f"{directory / 'dataset.json'}: missing or damaged; it was written with the records.") from None
+    dataset = place.dataset()
+    sizes = (dataset.n_train, dataset.n_test, len(dataset.class_names))
     configurations, lost = configurations_of(parameters, sizes[:2])
     for sentence in lost:
         warn(sentence)
@@ -107,13 +112,13 @@ def write_output_tree(
             if record["network"] == network and (swept_labels or record["labels"] == int(labels))
         ]
         if chosen:
-            finished = _Finished(directory, parameters, chosen, *sizes)
+            finished = _Configuration(place, parameters, chosen, *sizes)
             written.append(_write_folder(finished, files, root, day or datetime.date.today(), warn))
     return written
 
 
 def _write_folder(
-    finished: _Finished, files: IniFiles, root: Path, day: datetime.date, warn: Callable[[str], None]
+    finished: _Configuration, files: IniFiles, root: Path, day: datetime.date, warn: Callable[[str], None]
 ) -> Path:
     output = LegacyOutput(**files.output)
     folder = root / safe_folder(files.main["foldername"])
@@ -156,7 +161,7 @@ def _put_in_place(part: Path, folder: Path) -> Path:
     return target
 
 
-def _texts(finished: _Finished, files: IniFiles, output: LegacyOutput, day: datetime.date) -> dict[str, str]:
+def _texts(finished: _Configuration, files: IniFiles, output: LegacyOutput, day: datetime.date) -> dict[str, str]:
     texts = {}
     if output.RESULTS_OUTPUT:
         texts["Results"] = _results(finished, output, day)
@@ -169,7 +174,7 @@ def _texts(finished: _Finished, files: IniFiles, output: LegacyOutput, day: date
     return texts
 
 
-def _results(finished: _Finished, output: LegacyOutput, day: datetime.date) -> str:
+def _results(finished: _Configuration, output: LegacyOutput, day: datetime.date) -> str:
     header = [*finished.swept(finished.records[0]), "Test-Error [%]"]
     header += ["Log-Likelihood"] if output.LIKELIHOOD_OUTPUT else []
     lines = [day.isoformat(), "\t".join(header)]
@@ -181,7 +186,7 @@ def _results(finished: _Finished, output: LegacyOutput, day: datetime.date) -> s
     return "\n".join(lines) + "\n"
 
 
-def _likelihoods(finished: _Finished, every: int) -> str:
+def _likelihoods(finished: _Configuration, every: int) -> str:
     lines = ["%Iteration\tLogLikelihood"]
     for record in finished.records:
         for iteration, value in _trace(finished, record):
@@ -190,27 +195,27 @@ def _likelihoods(finished: _Finished, every: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _trace(finished: _Finished, record: Record) -> list[tuple[int, float]]:
+def _trace(finished: _Configuration, record: Record) -> list[tuple[int, float]]:
     """Iterations and log-likelihoods; that of the start only where it was computed (legacy.likelihood)."""
-    details = finished.arrays("details", record) or {}
+    details = finished.details(record)
     values = details.get("log_likelihood", np.zeros(0))
     start = [(0, float(details["log_likelihood_at_start"]))] if "log_likelihood_at_start" in details else []
     return [*start, *((number, float(value)) for number, value in enumerate(values, start=1))]
 
 
-def _dotted(finished: _Finished, record: Record, iteration: int) -> str:
+def _dotted(finished: _Configuration, record: Record, iteration: int) -> str:
     """With two MultiLayers, 500.20 is iteration 20 of the second after 500 of the first."""
     cell = finished.of_run(record)
     first = record["iterations"] - (cell.iterations_R or cell.iterations) if cell.greedy else record["iterations"]
     return str(iteration) if iteration <= first else f"{first}.{iteration - first}"
 
 
-def _online_results(finished: _Finished, output: LegacyOutput) -> str:
+def _online_results(finished: _Configuration, output: LegacyOutput) -> str:
     header = ["Iteration", *finished.swept(finished.records[0]), "Test-Error [%]"]
     header += ["Log-Likelihood"] if output.LIKELIHOOD_OUTPUT else []
     lines = ["\t".join(header)]
     for record in finished.records:
-        details = finished.arrays("details", record) or {}
+        details = finished.details(record)
         trace = dict(_trace(finished, record))
         for iteration, error in details.get("test_error_curve", np.zeros((0, 2))):
             values = [*finished.swept(record).values(), error]
@@ -219,7 +224,7 @@ def _online_results(finished: _Finished, output: LegacyOutput) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _settings(finished: _Finished, files: IniFiles) -> str:
+def _settings(finished: _Configuration, files: IniFiles) -> str:
     record = finished.records[0]
     cell = finished.of_run(record)
     rates = resolved_rates(
@@ -242,12 +247,12 @@ def _with_rates(files: IniFiles, rates: tuple[float, float]) -> Section:
     return model
 
 
-def _write_h5(finished: _Finished, output: LegacyOutput, folder: Path, warn: Callable[[str], None]) -> None:
+def _write_h5(finished: _Configuration, output: LegacyOutput, folder: Path, warn: Callable[[str], None]) -> None:
     if output.SAVE_WEIGHTS or output.SAVE_DATA_INDEX:
         make_directory(folder)
     for record in finished.records:
         run = record["run"]
-        weights = finished.arrays("weights", record) if output.SAVE_WEIGHTS else None
+        weights = finished.weights(record) if output.SAVE_WEIGHTS else None
         if weights is not None:
             top = (2, 1) if finished.of_run(record).greedy else (1, 2)
             write_weights(folder / weight_file_name(run, 1, 1), weights["W"])
@@ -258,8 +263,8 @@ def _write_h5(finished: _Finished, output: LegacyOutput, folder: Path, warn: Cal
             write_point_list(folder / index_file_name(run), _points(finished, record))
 
 
-def _points(finished: _Finished, record: Record) -> PointList:
-    details: dict[str, Any] = finished.arrays("details", record) or {}
+def _points(finished: _Configuration, record: Record) -> PointList:
+    details = finished.details(record)
     labeled = details["labeled"]
     training = details.get("training_points", np.arange(finished.n_train))
     return PointList(labeled, np.setdiff1d(training, labeled), details.get("test_points", np.arange(finished.n_test)))

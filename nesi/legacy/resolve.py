@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nesi.config.legacy_options import LegacyOutput
 from nesi.errors import NesiError
 from nesi.legacy.configuration import Configuration
 from nesi.legacy.keys import Keys, shown
 from nesi.legacy.layers import Layers, read_layers
-from nesi.legacy.options import LegacyOutput
 from nesi.legacy.sweeps import Rate
 
 MAIN_KEYS = (

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nesi.config import ExperimentParameters
+from nesi.config.legacy_options import LegacyOptions, LegacyOutput
+from nesi.config.parameters import ExperimentParameters
+from nesi.config.values import WeightFile
 from nesi.errors import NesiError
 from nesi.legacy.ini import Section, format_ini
 from nesi.legacy.layers import R_STARTS, W_STARTS
-from nesi.legacy.options import LegacyOptions, LegacyOutput
 from nesi.legacy.to_yaml import FULL_SETS
-from nesi.parameter_sections import WeightFile
+from nesi.networks import get_network
 
 W_NAMES = {ours: theirs for theirs, ours in W_STARTS.items()}
 R_NAMES = {ours: theirs for theirs, ours in R_STARTS.items()}
@@ -148,14 +149,14 @@ def _dataset(cell: ExperimentParameters, kind: str, labels: int, legacy: LegacyO
 
 
 def _model(cell: ExperimentParameters, network: str, legacy: LegacyOptions) -> Section:
-    recurrent, greedy = network.startswith("r"), cell.greedy
-    top_model = "MM-SSL" if network.endswith("+") else "MM-LabeledOnly"
+    kind, greedy = get_network(network), cell.greedy
+    top_model = "MM-SSL" if kind.self_labeling else "MM-LabeledOnly"
     if legacy.unlabeled_top_layer:
         top_model = "MM-USL"
     bottom: Section = {
-        "Model": "PoissonRecurrent" if recurrent else "Poisson",
+        "Model": "PoissonRecurrent" if kind.recurrent else "Poisson",
         "Initialization": _start(cell.W_init, W_NAMES, _auto_start(cell)),
-        "InputSource": ("InputLayer", "ProcessingLayer2") if recurrent else "InputLayer",
+        "InputSource": ("InputLayer", "ProcessingLayer2") if kind.recurrent else "InputLayer",
         "C": _swept(cell, "C", cell.C),
         "epsilon": _rate(cell, "epsilon_W"),
     }

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from nesi.config import ExperimentParameters, validated
+from nesi.config.legacy_options import QUIRKS
+from nesi.config.parameters import ExperimentParameters, validated
 from nesi.legacy.configuration import find_configuration, read_configuration
-from nesi.legacy.options import QUIRKS
 from nesi.legacy.resolve import READERS, Resolved, RunSettings, resolve
 
 # Which of the paper's tables has the runs of a data set, if all of its points are used.

@@ -57,7 +57,7 @@ def test_own_weights_can_be_given() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"n_subclasses": 2, "n_classes": 4}, "at least one each"),
+        ({"n_subclasses": 2, "n_classes": 4}, "at least one per class"),
         ({"side": 2, "n_subclasses": 50}, "only 6 pairs"),
         ({"n_train": 0}, "at least 1"),
         ({"W": np.ones((2, 3)), "R": np.ones((2, 2))}, "does not sum to 1"),

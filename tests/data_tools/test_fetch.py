@@ -85,7 +85,7 @@ def test_a_damaged_file_is_listed_and_replaced(
     # The damaged copy has the spelling that is looked for first.
     (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"damaged")
     assert main(["list", "--data-dir", str(tmp_path)]) == 2
-    assert "t10k-labels-idx1-ubyte has another SHA-256" in capsys.readouterr().out
+    assert "t10k-labels-idx1-ubyte has a different SHA-256" in capsys.readouterr().out
     assert main(["fetch", "mnist", "--data-dir", str(tmp_path)]) == 0
     assert main(["list", "--data-dir", str(tmp_path)]) == 0
     assert len(load("mnist", data_dir=tmp_path).y_test) == 10000

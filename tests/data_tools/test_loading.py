@@ -77,7 +77,7 @@ def test_paths_that_do_not_exist_or_have_no_known_ending_are_said(tmp_path: Path
     with pytest.raises(DataError, match=r"own.npz does not exist"):
         load(tmp_path / "own.npz")
     (tmp_path / "own.xlsx").write_bytes(b"")
-    with pytest.raises(DataError, match="no known ending"):
+    with pytest.raises(DataError, match="unknown file extension"):
         load(tmp_path / "own.xlsx")
 
 
@@ -97,7 +97,7 @@ def test_a_data_set_checks_itself() -> None:
         Dataset("made", ones, y, ones, y, ("a",), vocabulary=("x", "y"))
     with pytest.raises(DataError, match="no training point"):
         Dataset("made", ones[:0], y[:0], ones, y, ("a",))
-    assert "2 training and 2 test points, 3 inputs, 1 classes" in repr(Dataset("made", ones, y, ones, y, ("a",)))
+    assert "2 training and 2 test points, 3 inputs, 1 class>" in repr(Dataset("made", ones, y, ones, y, ("a",)))
 
 
 def test_loaders_know_nothing_about_networks() -> None:

@@ -71,7 +71,7 @@ def test_numbers_that_are_not_the_papers_are_said(
 ) -> None:
     monkeypatch.setitem(OFFICIAL_COUNTS, "nist-digits", (31, 20))
     by_class()
-    with pytest.warns(UserWarning, match="30 training and 20 test images, the paper 31 and 20"):
+    with pytest.warns(UserWarning, match="30 training and 20 test images, the paper has 31 and 20"):
         load("nist-digits", data_dir=tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_a_damaged_image_is_named_or_left_out(by_class: Maker, tmp_path: Path, c
     (by_class() / "33" / "hsf_1" / "hsf_1_00000.png").write_bytes(content)
     with pytest.raises(DataError, match=rf"33/hsf_1/hsf_1_00000.png {reason}"):
         load("nist-digits", data_dir=tmp_path)
-    with pytest.warns(UserWarning, match="1 of 50 images are left out"):
+    with pytest.warns(UserWarning, match="leaving out 1 of 50 images"):
         digits = load("nist-digits", data_dir=tmp_path, on_damage="skip")
     assert np.bincount(digits.y_train).tolist() == [3, 3, 3, 2, 3, 3, 3, 3, 3, 3]
     assert digits.X_train.any(axis=1).all()
@@ -190,8 +190,8 @@ def test_a_damaged_image_is_named_or_left_out(by_class: Maker, tmp_path: Path, c
     [
         ("30/train_31/train_31_00000.png", "labeled '0' by its class folder but '1'"),
         ("30/hsf_0/hsf_1_00009.png", "does not start with hsf_0_"),
-        ("zz/hsf_0/hsf_0_00000.png", "lies in a folder zz"),
-        ("30/writers/hsf_0_00000.png", "lies in writers"),
+        ("zz/hsf_0/hsf_0_00000.png", "is in folder zz"),
+        ("30/writers/hsf_0_00000.png", "is in folder writers"),
         ("lost.png", "arrange it like by_class"),
     ],
 )

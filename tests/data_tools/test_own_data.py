@@ -77,8 +77,8 @@ def test_words_are_classes_too(tmp_path: Path) -> None:
         ({"X": X, "y": Y, "X_test": X[:, :2], "y_test": Y}, "as many inputs"),
         ({"X": X, "y": Y, "X_test": X, "y_test": Y + 7}, "which no training point has"),
         ({"X": X, "y": Y, "image_shape": [5, 5]}, "does not hold 3 pixels"),
-        ({"X": X, "y": Y, "class_names": ["a"]}, "1 class names for 2"),
-        ({"X": X, "y": Y, "class_names": "a"}, "1 class names for 2"),
+        ({"X": X, "y": Y, "class_names": ["a"]}, "1 class name for 2"),
+        ({"X": X, "y": Y, "class_names": "a"}, "1 class name for 2"),
         ({"X": X, "y": Y, "image_shape": 3}, "image_shape is"),
         ({"X": X, "y": 3}, r"labels of shape \(\)"),
         ({"X": X, "y": np.eye(20)}, r"labels of shape \(20, 20\)"),
@@ -199,7 +199,7 @@ def test_train_and_test_folders_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_a_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no sub-folder with files"):
+    with pytest.raises(DataError, match="no subfolder with files"):
         load(tmp_path)
     picture(tmp_path / "a" / "1.png")
     picture(tmp_path / "b" / "2.png", size=(9, 9))

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nesi.cluster
-import nesi.execution
+import nesi.experiment.cluster
+import nesi.experiment.local
 from nesi.cli import run_main
-from nesi.run_task import Progress
-from nesi.runs import train_run
+from nesi.experiment.one_run import train_run
+from nesi.experiment.tasks import Progress
 
 
 def train_held_run(
@@ -38,7 +38,7 @@ def train_held_run(
     return train_run(task, data, note, wait_and_ask, *more)
 
 
-nesi.execution.train_run = nesi.cluster.train_run = train_held_run
+nesi.experiment.local.train_run = nesi.experiment.cluster.train_run = train_held_run
 
 if __name__ == "__main__":
     sys.exit(run_main())

@@ -1,0 +1,120 @@
+"""The cells of the table: which runs an experiment has, on which data, with which parameters each."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nesi.config.parameters import ExperimentParameters
+from nesi.errors import NesiError
+from nesi.experiment.tasks import RunData, RunTask
+from nesi.observations import suggested_normalization
+from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, run_name
+from nesi.threads import threads_for
+
+
+class Cell(NamedTuple):
+    """One network with one number of labels, and the parameters of its runs."""
+
+    parameters: ExperimentParameters
+    network: str
+    labels: int
+
+
+def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any:
+    """The data set that the parameters name, from `data_dir`, $NESI_DATA or the user's cache."""
+    import data_tools
+
+    options: dict[str, Any] = dict(parameters.data)
+    if parameters.legacy is not None and parameters.legacy.idf and data_tools.takes_option(parameters.dataset, "idf"):
+        options.setdefault("idf", "legacy")
+    return data_tools.load(parameters.dataset, data_dir=data_dir, **options)
+
+
+def run_data(parameters: ExperimentParameters, dataset: Any) -> RunData:
+    return RunData(
+        name=parameters.dataset,
+        X_train=dataset.X_train,
+        y_train=np.asarray(dataset.y_train),
+        X_test=dataset.X_test,
+        y_test=np.asarray(dataset.y_test),
+        n_classes=len(dataset.class_names),
+    )
+
+
+def all_tasks(parameters: ExperimentParameters, data: RunData, directory: ExperimentDirectory | None) -> list[RunTask]:
+    """Every run of the table; the first run of every cell comes first, so that a picture emerges early."""
+    same_for_all_runs = _cells(parameters, data) if parameters.per_run is None else None
+    tasks = []
+    for run in range(1, parameters.runs + 1):
+        for cell in same_for_all_runs or _cells(parameters.for_run(run), data):
+            name = run_name(cell.network, cell.labels, run)
+            checkpoint = str(directory.checkpoint_file(name).absolute()) if directory else None
+            tasks.append(RunTask(cell.parameters, cell.network, cell.labels, run, checkpoint))
+    return tasks
+
+
+def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
+    available = int(np.count_nonzero(data.y_train >= 0))
+    if parameters.train_size is not None:
+        if parameters.train_size > len(data.y_train):
+            raise NesiError(
+                f"train_size is {parameters.train_size}, but {data.name} has {len(data.y_train)} training points."
+            )
+        available = min(available, parameters.train_size)
+    if parameters.test_size is not None and parameters.test_size > len(data.y_test):
+        raise NesiError(f"test_size is {parameters.test_size}, but {data.name} has {len(data.y_test)} test points.")
+    n_train = parameters.train_size or len(data.y_train)
+    cells: list[Cell] = []
+    for entry in parameters.labels:
+        labels = available if entry == "all" else entry
+        if labels > available:
+            raise NesiError(f"labels: {labels} are asked for, but {data.name} has {available} labeled training points.")
+        if any(labels == cell.labels for cell in cells):
+            raise NesiError(f"labels: 'all' and {labels} are the same for {data.name}; leave one of them out.")
+        cells += [
+            Cell(parameters.for_cell(network, labels, n_train), network, labels) for network in parameters.networks
+        ]
+    for cell in cells:
+        _check_normalization(cell, data)
+    return cells
+
+
+def _check_normalization(cell: Cell, data: RunData) -> None:
+    inputs, A = data.X_train.shape[1], cell.parameters.A
+    if inputs >= A:
+        raise NesiError(
+            f"A is {A:g} ({cell.network} with {cell.labels} labels), but must be larger than the {inputs} inputs of "
+            f"{data.name}, since every input gets a background of 1; try A: {suggested_normalization(inputs):g}."
+        )
+
+
+def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_time: bool) -> int:
+    """All cores for one large run at a time; one thread per run if several are executed in parallel.
+
+    Small runs get one thread in any case: it is faster, and their records do not depend on the number of workers.
+    """
+    return threads_for(data.X_train, parameters.C * parameters.committee) if one_at_a_time else 1
+
+
+def describe_dataset(dataset: Any, data: RunData) -> DatasetDescription:
+    sha = hashlib.sha256()
+    for array in (data.y_train, data.y_test):
+        sha.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    for matrix in (data.X_train, data.X_test):
+        values = matrix if isinstance(matrix, np.ndarray) else matrix.data
+        sha.update(f"{matrix.shape}|{float(np.sum(values, dtype=np.float64))!r}".encode())
+    vocabulary = getattr(dataset, "vocabulary", None)
+    return DatasetDescription(
+        name=data.name,
+        class_names=[str(name) for name in dataset.class_names],
+        image_shape=list(dataset.image_shape) if dataset.image_shape else None,
+        n_train=int(data.X_train.shape[0]),
+        n_test=int(data.X_test.shape[0]),
+        n_inputs=int(data.X_train.shape[1]),
+        fingerprint=sha.hexdigest(),
+        vocabulary=[str(word) for word in vocabulary] if vocabulary is not None else None,
+    )

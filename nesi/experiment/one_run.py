@@ -1,0 +1,245 @@
+"""One run: draw labels, train, test once. Knows nothing of other runs, so it can be executed anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nesi.errors import NesiError
+from nesi.experiment.field_runs import about_field_labels, field_label_trainer
+from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer
+from nesi.experiment.point_choice import PointList, choose_points
+from nesi.experiment.tasks import Progress, RunData, RunResult, RunTask
+from nesi.experiment.trainers import trainer_of_run
+from nesi.fields.labels import with_hard_classes
+from nesi.fields.training import FieldLabelTrainer
+from nesi.labels import mask_labels
+from nesi.posteriors import percent_error
+from nesi.storage.arrays import Arrays, digest, load_arrays, save_arrays
+from nesi.storage.records import Record, StorageError
+from nesi.threads import limited_threads
+from nesi.trained import TrainedNetwork
+from nesi.training.stopping import self_labeling_advice
+from nesi.training.trainer import Trainer
+
+
+class RunInterrupted(Exception):
+    """The run was asked to stop; its checkpoint is written."""
+
+
+def train_run(
+    task: RunTask,
+    data: RunData,
+    report: Callable[[Progress], None],
+    should_stop: Callable[[], bool],
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> RunResult:
+    """Execute the run from its checkpoint, or from the start if there is none."""
+    with limited_threads(task.parameters.threads):
+        started = time.perf_counter()
+        points = choose_points(task, data)
+        X_train, labels = _training_set(data, points)
+        trainer: Trainer | FieldLabelTrainer
+        if task.parameters.field_labels is not None:
+            trainer = field_label_trainer(task, data, X_train)
+        else:
+            trainer = trainer_of_run(task, X_train, labels, data.n_classes)
+        run = RunInProgress(task, _with_test_set(data, points), trainer, report, should_stop, started)
+        run.restore(warn)
+        if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
+            run.first_layer()
+        run.train()
+        if task.labels_points_itself:
+            advice = self_labeling_advice(trainer.history["self_labeled"], float(np.mean(labels < 0)))
+            if advice is not None:
+                warn(f"{task.name}: {advice}")
+        network = trainer.trained()
+        if task.parameters.class_assignment == "hard max":
+            network = with_hard_classes(network, trainer.activities(), labels)
+        result = run.result(network, X_train, labels, points.labeled)
+        if len(labels) < len(data.y_train):
+            result.details["training_points"] = points.training
+        if len(points.test) < len(data.y_test):
+            result.details["test_points"] = points.test
+        return result
+
+
+def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
+    """Inputs and labels (-1 = unlabeled)."""
+    training = points.training
+    X = data.X_train if len(training) == len(data.y_train) else data.X_train[training]
+    return X, mask_labels(data.y_train, points.labeled)[training]
+
+
+def _with_test_set(data: RunData, points: PointList) -> RunData:
+    if len(points.test) == len(data.y_test):
+        return data
+    return replace(data, X_test=data.X_test[points.test], y_test=data.y_test[points.test])
+
+
+class RunInProgress:
+    """A run while it is being executed; it may have been begun, and interrupted, before."""
+
+    def __init__(
+        self,
+        task: RunTask,
+        data: RunData,
+        trainer: Trainer | FieldLabelTrainer,
+        report: Callable[[Progress], None],
+        should_stop: Callable[[], bool],
+        started: float,
+    ) -> None:
+        self.task, self.data, self.trainer = task, data, trainer
+        self._report, self._should_stop = report, should_stop
+        self._started = started  # moved back by the seconds that were spent before an interruption
+        self._curve: list[tuple[int, float]] = []
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._started
+
+    def restore(self, warn: Callable[[str], None]) -> None:
+        """Continue from the checkpoint. A damaged one costs time, not correctness: the run then starts from scratch."""
+        path = Path(self.task.checkpoint) if self.task.checkpoint else None
+        if path is None or not path.exists():
+            return
+        try:
+            state = load_arrays(path, self.task.identity())
+            curve = [(int(iteration), float(error)) for iteration, error in state.pop("test_error_curve")]
+            seconds = float(state.pop("run_seconds"))
+            self.trainer.restore(state)
+        except (NesiError, KeyError) as error:
+            warn(f"the checkpoint of {self.task.name} is not used, the run starts from scratch: {error}")
+            return
+        self._curve = curve
+        self._takes_over(seconds)
+
+    def _takes_over(self, seconds: float) -> None:
+        self._started -= seconds
+        if self.trainer.iteration:
+            done, total = self.trainer.iteration, self.task.total_iterations
+            self._report(Progress(self.task.name, done, total, None, None, resumed=True))
+
+    def first_layer(self) -> None:
+        """Train the first layer, or take it from a run that has."""
+        assert isinstance(self.trainer, Trainer)  # fields get their labels without greedy training of points
+        layer = FirstLayerFile(self.task.identity(), self.trainer.batch_size, str(self.task.checkpoint))
+        with layer.reserved(self._should_stop) as reserved:
+            if not reserved:
+                raise RunInterrupted(self.task.name)
+            wants_every_iteration = self.task.parameters.test_error_every > 0  # for the curve
+            seconds = None if wants_every_iteration else layer.load(self.trainer)
+            if seconds is not None:
+                self._takes_over(seconds)
+                return
+            self.train(only_first_layer=True)
+            layer.save(self.trainer, self.seconds)
+
+    def train(self, only_first_layer: bool = False) -> None:
+        task, saved = self.task, time.monotonic()
+        every = task.parameters.test_error_every
+        if self.trainer.finished:
+            return
+        for info in self.trainer:
+            values = _number(info.log_likelihood), _number(info.self_labeled)
+            self._report(Progress(task.name, info.iteration, task.total_iterations, *values))
+            if every and info.iteration % every == 0:  # only if the user asked to look at the test set during training
+                error = self.trainer.trained().percent_error(self.data.X_test, self.data.y_test)
+                self._curve.append((int(info.iteration), error))
+            stop = self._should_stop()
+            if task.checkpoint and (stop or time.monotonic() - saved >= task.parameters.checkpoint_seconds):
+                self._save_checkpoint()
+                saved = time.monotonic()
+            if stop:
+                raise RunInterrupted(task.name)
+            if only_first_layer and self.trainer.phase != "first":
+                return
+
+    def _save_checkpoint(self) -> None:
+        path = Path(self.task.checkpoint or "")
+        extra = {"test_error_curve": self._curve_array(), "run_seconds": np.array(self.seconds)}
+        try:
+            save_arrays(path, {**self.trainer.state(), **extra}, self.task.identity())
+        except StorageError:
+            if not path.parent.is_dir():  # the directory was taken away: say so, rather than "no such file"
+                raise StorageError(f"cannot write {path}: its directory has disappeared.") from None
+            raise
+
+    def _curve_array(self) -> np.ndarray:
+        return np.array(self._curve, dtype=float).reshape(-1, 2)
+
+    # ---- the result ------------------------------------------------------------------------------------------------
+
+    def result(self, network: TrainedNetwork, X_train: Any, labels: np.ndarray, labeled: np.ndarray) -> RunResult:
+        task, data, trainer, parameters = self.task, self.data, self.trainer, self.task.parameters
+        log_likelihood = float(np.mean(network.log_likelihood(X_train, labels)))
+        test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)
+        if len(data.y_test) and not task.waits_for_a_person:
+            posterior = network.posterior(data.X_test)
+            test_error, confusion = percent_error(posterior, data.y_test), _confusion(posterior, data)
+        if network.n_classes == 1:  # the class layer learned without labels: the same for every class
+            network = network.with_weights(network.W, np.repeat(network.R, data.n_classes, axis=0))
+        record: Record = {
+            "dataset": parameters.dataset,
+            "experiment": parameters.experiment or parameters.dataset,
+            "network": task.network,
+            "labels": task.labels,
+            "run": task.run,
+            "seed": parameters.seed,
+            "test_error": test_error,
+            "log_likelihood": log_likelihood,
+            "iterations": int(trainer.iteration),
+            "stopped_at": None if trainer.stopped_at is None else int(trainer.stopped_at),
+            "converged_at": None if trainer.converged_at is None else int(trainer.converged_at),
+            "seconds": round(self.seconds, 3),
+            "inference": parameters.inference,
+            "backend": parameters.backend,
+            "threads": parameters.threads,
+            "n_train": int(X_train.shape[0]),
+            "n_test": len(data.y_test),
+            "labeled_sha256": hashlib.sha256(labeled.astype("<i8").tobytes()).hexdigest(),
+            "weights_sha256": digest({"W": network.W, "R": network.R}),
+            "settings": task.settings(),
+            "versions": versions(),
+        }
+        details: Arrays = {name: np.asarray(values, dtype=float) for name, values in trainer.history.items()}
+        details["test_error_curve"] = self._curve_array()
+        details["confusion"] = confusion
+        details["labeled"] = labeled.astype(np.int64)
+        if trainer.log_likelihood_at_start is not None:
+            details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
+        if isinstance(trainer, FieldLabelTrainer):
+            record["field_labels"], answers = about_field_labels(parameters, trainer)
+            details |= answers
+        return RunResult(record, details, network if task.keeps_weights else None)
+
+
+def _confusion(posterior: np.ndarray, data: RunData) -> np.ndarray:
+    """Counts (true class, predicted class)."""
+    confusion = np.zeros((data.n_classes, data.n_classes), dtype=np.int64)
+    np.add.at(confusion, (data.y_test, posterior.argmax(axis=1)), 1)
+    return confusion
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {"python": platform.python_version()}
+    for package in ("nesi", "numpy", "scipy", "pytensor", "numba"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _number(value: float) -> float | None:
+    """None for what is not known, such as the likelihood while only the second layer learns."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,154 @@
+"""An experiment: which runs are still to do, who executes them, and what is written when one of them is done."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nesi.config.parameters import ExperimentParameters, first_difference
+from nesi.errors import NesiError
+from nesi.experiment.cells import all_tasks, describe_dataset, load_dataset, run_data, sensible_threads
+from nesi.experiment.cluster import execute_on_cluster
+from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
+from nesi.experiment.progress import ProgressDisplay
+from nesi.experiment.tasks import Progress, RunResult, RunTask
+from nesi.storage.arrays import save_arrays
+from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, name_of
+from nesi.storage.records import Record, append_record, locked, make_directory, repair_records, write_text
+
+
+@dataclass
+class Outcome:
+    """How it ended: `signal` is set when it was stopped, `failures` names runs without a result."""
+
+    directory: Path
+    records: list[Record]
+    missing: int
+    signal: int | None = None
+    failures: list[str] = field(default_factory=list)
+
+
+def run_experiment(
+    parameters: ExperimentParameters,
+    directory: Path,
+    *,
+    resume: bool = False,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    data_dir: Path | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Execute every run that `directory` does not hold yet. Only one process at a time may do so."""
+    place = ExperimentDirectory(directory)
+    make_directory(directory)
+    with locked(directory):
+        records = repair_records(directory)
+        parameters, stored = _settle_parameters(parameters, place, records, resume)
+        dataset = load_dataset(parameters, data_dir)
+        data = run_data(parameters, dataset)
+        if parameters.threads is None:
+            one_at_a_time = workers is None and scheduler is None
+            parameters = parameters.changed(threads=sensible_threads(parameters, data, one_at_a_time))
+        tasks = all_tasks(parameters, data, place)
+        kept = parameters if stored is None else parameters.widened(stored, parameters.train_size or len(data.y_train))
+        _prepare_directory(kept, place, describe_dataset(dataset, data))
+        done = {name_of(record) for record in records}
+        pending = [task for task in tasks if task.name not in done]
+        stop = StopRequest()
+        writer = ResultWriter(place, records, len(tasks), pending, quiet)
+        try:
+            with stop.listening():
+                if scheduler is not None and pending:
+                    token = uuid.uuid4().hex
+                    write_text(place.cluster_token_file, token)
+                    execute_on_cluster(pending, data, writer, stop, scheduler, token)
+                elif workers is not None and pending:
+                    execute_on_workers(pending, data, writer, stop, workers, parameters.threads or 1)
+                else:
+                    execute_here(pending, data, writer, stop)
+        finally:
+            writer.display.close()
+        done = {name_of(record) for record in writer.records}
+        missing = sum(task.name not in done for task in tasks)
+        if done.issuperset(task.name for task in all_tasks(kept, data, place)):
+            place.remove_first_layers()
+        return Outcome(directory, writer.records, missing, stop.signal if missing else None, writer.failures)
+
+
+class ResultWriter:
+    """Takes what runs report. Order matters: details and weights first, then the record, then the checkpoint goes.
+
+    So a record always has its files, and a crash in between repeats the end of one run at worst.
+    """
+
+    def __init__(
+        self, directory: ExperimentDirectory, records: list[Record], total: int, pending: list[RunTask], quiet: bool
+    ) -> None:
+        self._directory = directory
+        self.records = list(records)
+        self.failures: list[str] = []
+        iterations = {task.name: task.total_iterations for task in pending}
+        done = total - len(pending)
+        self.display = ProgressDisplay(total, done, iterations, quiet, all(task.steady for task in pending))
+        if done and pending:
+            self.display.say(f"{done} of {total} runs are already done; {len(pending)} to do.")
+
+    def progress(self, progress: Progress) -> None:
+        self.display.iteration(progress)
+
+    def finished(self, result: RunResult) -> None:
+        directory, record = self._directory, result.record
+        name = name_of(record)
+        about = {key: record[key] for key in ("dataset", "network", "labels", "run", "seed")}
+        save_arrays(directory.details_file(name), result.details, about)
+        if result.network is not None:
+            result.network.save(directory.weights_file(name), about)
+        append_record(directory.path, record)
+        self.records.append(record)
+        directory.checkpoint_file(name).unlink(missing_ok=True)
+        self.display.run_finished(name, record)
+
+    def failed(self, name: str, sentence: str) -> None:
+        self.failures.append(f"{name}: {sentence}")
+        self.warn(f"{name} has no result: {sentence}")
+
+    def warn(self, sentence: str) -> None:
+        self.display.warn(sentence)
+
+
+def _settle_parameters(
+    given: ExperimentParameters, directory: ExperimentDirectory, records: list[Record], resume: bool
+) -> tuple[ExperimentParameters, ExperimentParameters | None]:
+    """The parameters as they will be used, after making sure that they fit those that the directory holds.
+
+    A directory may be continued with more or other cells and runs: no record depends on what else is run.
+    """
+    stored = directory.parameters() if directory.parameters_file.exists() else None
+    if (records or stored) and not resume:
+        runs = f"{len(records)} finished run{'' if len(records) == 1 else 's'}"
+        raise NesiError(
+            f"{directory} already holds an experiment with {runs}; "
+            "add --resume to continue it, or choose another --out."
+        )
+    if records and stored is None:
+        raise NesiError(f"{directory} holds records but no params.yaml to compare with; choose another --out.")
+    if given.threads is None and stored is not None:
+        given = given.changed(threads=stored.threads)
+    if stored is not None and (difference := first_difference(stored, given)):
+        raise NesiError(
+            f"{directory} was started with other parameters: {difference}; "
+            "repeat the options of the first call, or choose another --out."
+        )
+    return given, stored
+
+
+def _prepare_directory(
+    parameters: ExperimentParameters, directory: ExperimentDirectory, description: DatasetDescription
+) -> None:
+    directory.create()
+    if not directory.dataset_file.exists():
+        directory.write_dataset(description)
+    elif directory.dataset().fingerprint != description.fingerprint:
+        raise NesiError(f"the data of {parameters.dataset} has changed since {directory} was started.")
+    write_text(directory.parameters_file, parameters.to_yaml())

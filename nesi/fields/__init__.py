@@ -1,0 +1,1 @@
+"""Fields, the pictures of units: labels for them, which to ask about, pruning."""

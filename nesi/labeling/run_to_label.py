@@ -1,0 +1,89 @@
+"""A finished run whose fields a person labels."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nesi.errors import NesiError
+from nesi.experiment.finished_run import FinishedRun, finished_run
+from nesi.fields.labels import Answers, winning_fields
+from nesi.fields.training import with_answers
+from nesi.seeds import random_stream
+from nesi.threads import limited_threads
+from nesi.training.trainer import Trainer
+
+
+class RunToLabel:
+    """What a person is shown of a run, and the training that goes on with the answers."""
+
+    def __init__(self, run: FinishedRun) -> None:
+        self._run = run
+        self.name, self.record, self.task, self.dataset = run.name, run.record, run.task, run.dataset
+        self.folder = run.directory.labeling(run.name)
+
+    @property
+    def W(self) -> np.ndarray:
+        return self._run.network.W
+
+    @property
+    def R(self) -> np.ndarray:
+        return self._run.network.R
+
+    @property
+    def points(self) -> Any:
+        """The training points."""
+        return self._run.training_set[0]
+
+    @property
+    def test_set(self) -> tuple[Any, np.ndarray]:
+        return self._run.test_set
+
+    @property
+    def labels_points_itself(self) -> bool:
+        return self._run.settings.network_kind.self_labeling
+
+    @cached_property
+    def activities(self) -> sp.csr_array:
+        """s of the training points."""
+        with limited_threads(self.task.parameters.threads):
+            return self.trainer({}).activities()
+
+    @cached_property
+    def points_won(self) -> np.ndarray:
+        return np.bincount(winning_fields(self.activities), minlength=len(self.W))
+
+    @cached_property
+    def _by_field(self) -> sp.csc_array:
+        return sp.csc_array(self.activities)
+
+    def examples(self, field: int, count: int) -> list[int]:
+        """Training points that the field has most to do with."""
+        column = slice(self._by_field.indptr[field], self._by_field.indptr[field + 1])
+        order = np.argsort(-self._by_field.data[column], kind="stable")[:count]
+        return [int(point) for point in self._by_field.indices[column][order]]
+
+    def trainer(self, answers: Answers) -> Trainer:
+        """The network with these answers, ready to go on."""
+        X, labels = self._run.training_set
+        return with_answers(self._run.settings, X, self.W, self.R, answers, self.stream("field labels"), labels)
+
+    def stream(self, purpose: str) -> np.random.Generator:
+        task = self.task
+        dataset = task.parameters.dataset
+        return random_stream(task.parameters.seed, purpose, dataset, task.network, task.labels, task.run)
+
+
+def run_to_label(directory: Path, name: str | None, data_dir: Path | None) -> RunToLabel:
+    """The run called `name`, or the first one whose weights were kept."""
+    run = finished_run(directory, name, data_dir)
+    if run.task.parameters.legacy is not None or run.task.parameters.committee > 1:
+        raise NesiError(
+            f"{run.name} is a committee or a legacy run: its fields cannot be labeled; choose another --run."
+        )
+    _ = run.network  # so that weights that don't fit are noticed before a page is served
+    return RunToLabel(run)

@@ -1,0 +1,1 @@
+"""Results: published numbers, comparison, tables, figures, the page."""

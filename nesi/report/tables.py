@@ -1,0 +1,181 @@
+"""Cells as tables, for the terminal and for documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nesi.errors import NesiError
+from nesi.report.comparison import BETTER, FEWEST_RUNS, TELLING, WITHIN_NOISE, WORSE, Cell
+from nesi.report.published import published
+from nesi.storage.records import write_text
+
+SHOWABLE: dict[str, Callable[[Cell], str]] = {
+    "log_likelihood": lambda cell: f"{cell.mean_log_likelihood:.2f}",
+    "seconds": lambda cell: f"{cell.mean_seconds:.0f}",
+}
+
+
+def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
+    """The table, as text: header first. `show` asks for more columns, of those in SHOWABLE."""
+    several = len({cell.experiment for cell in cells}) > 1
+    telling = _telling_settings(cells)
+    more = [name.replace("_", "-") for name in show]
+    compared = _any_published(cells)
+    table = [
+        [
+            *(["experiment"] if several else []),
+            *("network", "labels", *telling, "ours [%]", *more),
+            *(["paper [%]", "difference", "z", "verdict"] if compared else []),
+        ]
+    ]
+    for cell in cells:
+        row = [
+            *([cell.experiment] if several else []),
+            cell.network,
+            str(cell.labels) if cell.fields is None else f"{cell.fields} fields",
+            *(_shown(cell.settings.get(key)) for key in telling),
+            f"{_with_sem(cell.mean, cell.sem)} ({cell.runs})",
+            *(SHOWABLE[name](cell) for name in show),
+        ]
+        table.append(row + (_against_the_paper(cell) if compared else []))
+    return table
+
+
+def _any_published(cells: list[Cell]) -> bool:
+    return any(cell.published_mean is not None for cell in cells)
+
+
+def _against_the_paper(cell: Cell) -> list[str]:
+    paper = "-"
+    if cell.published_mean is not None:
+        count = f" ({cell.published_runs})" if cell.published_runs else ""
+        paper = _with_sem(cell.published_mean, cell.published_sem) + count
+        if cell.published_also:
+            paper += f" / {_with_sem(cell.published_also['mean'], cell.published_also.get('sem'))}"
+    return [
+        paper,
+        "-" if cell.difference is None else f"{cell.difference:+.2f}",
+        "-" if cell.z is None else f"{cell.z:+.1f}",
+        cell.verdict + (" *" if cell.differs_from_paper else ""),
+    ]
+
+
+def _telling_settings(cells: list[Cell]) -> list[str]:
+    """The settings by which cells of the same network and number of labels differ."""
+    twins: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        twins.setdefault((cell.experiment, cell.dataset, cell.network, cell.labels, cell.fields), []).append(cell)
+    return [
+        key
+        for key in TELLING
+        if any(len({_shown(cell.settings.get(key)) for cell in same}) > 1 for same in twins.values())
+    ]
+
+
+def _shown(setting: Any) -> str:
+    return "-" if setting is None else f"{setting:g}" if isinstance(setting, float) else str(setting)
+
+
+def footnotes(cells: list[Cell]) -> list[str]:
+    """What a reader of the table has to know."""
+    notes = _count_of_verdicts(cells)
+    if not _any_published(cells):
+        notes.append("The paper has no numbers for this.")
+    if any(cell.runs < FEWEST_RUNS and cell.published_mean is not None for cell in cells):
+        notes.append(
+            f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
+        )
+    differing: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.differs_from_paper:
+            pairs = cell.differs_from_paper.items()
+            text = ", ".join(f"{key} = {ours} (paper: {theirs})" for key, (ours, theirs) in pairs)
+            differing.setdefault(text, []).append(f"{cell.network} {cell.labels}")
+    notes += [f"* not the paper's settings: {text}." for text in differing]
+    if any("fields labeled by" in cell.differs_from_paper for cell in cells):
+        notes.append("The oracle answers with the majority class of the training points that a field wins.")
+    if any(cell.published_also for cell in cells):
+        notes.append("Two published values: the paper's main table / its appendix; the comparison uses the first.")
+    return notes
+
+
+def _counts(cells: list[Cell]) -> dict[str, int]:
+    return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (BETTER, WITHIN_NOISE, WORSE)}
+
+
+def _count_of_verdicts(cells: list[Cell]) -> list[str]:
+    """How many cells are better, within noise and worse, where there are several to count."""
+    counts = _counts(cells)
+    if sum(counts.values()) < 2:
+        return []
+    return [f"Of {sum(counts.values())} cells " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) + "."]
+
+
+def verdicts_by_experiment(cells: list[Cell]) -> list[list[str]]:
+    """How many cells of each of the paper's tables are better, within noise and worse: header first, the sum last."""
+    compared = [cell for cell in cells if cell.published_mean is not None]
+    if not compared:
+        raise NesiError("there is nothing to count: the paper has no numbers for these runs.")
+    known: set[tuple[Any, ...]] = set()
+    for cell in compared:
+        place = (cell.experiment, cell.network, cell.labels, cell.published_table, cell.published_mean)
+        if place in known:
+            raise NesiError(
+                f"{cell.network} with {cell.labels} labels ({cell.experiment}) is there with several settings, and "
+                "would count more than once; give directories that have each cell of the paper once."
+            )
+        known.add(place)
+    table = [["experiment", "published cells", "with a verdict", BETTER, WITHIN_NOISE, WORSE]]
+    total = [0] * (len(table[0]) - 1)
+    for experiment in published().experiments.values():
+        ours = [cell for cell in compared if cell.experiment == experiment.name]
+        if ours:
+            counts = _counts(ours)
+            numbers = [len(experiment.cells), sum(counts.values()), *counts.values()]
+            total = [sum(pair) for pair in zip(total, numbers, strict=True)]
+            table.append([experiment.title, *map(str, numbers)])
+    return [*table, ["all", *map(str, total)]]
+
+
+def terminal_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
+    return "\n".join([in_columns(rows(cells, show)), *footnotes(cells)])
+
+
+def in_columns(table: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    lines.insert(1, "-" * max(len(line) for line in lines))
+    return "\n".join(lines)
+
+
+def markdown(cells: list[Cell]) -> str:
+    return f"# Ours against the paper\n\nTest error: mean ± standard error (number of runs).\n\n{markdown_table(cells)}"
+
+
+def markdown_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
+    lines = [in_markdown(rows(cells, show)), *(f"- {note}".replace("*", "\\*") for note in footnotes(cells))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def in_markdown(table: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(table[0]) + " |", "|" + "---|" * len(table[0])]
+    lines += [
+        "| " + " | ".join(text.replace("|", "\\|").replace("*", "\\*") for text in row) + " |" for row in table[1:]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_summary(directory: Path, cells: list[Cell]) -> list[Path]:
+    """The table for programs and for people; the names of both files."""
+    for_programs, for_people = directory / "summary.json", directory / "summary.md"
+    write_text(for_programs, json.dumps([asdict(cell) for cell in cells], indent=2) + "\n")
+    write_text(for_people, markdown(cells))
+    return [for_programs, for_people]
+
+
+def _with_sem(mean: float, sem: float | None) -> str:
+    return f"{mean:.2f}" if sem is None else f"{mean:.2f} ± {sem:.2f}"

@@ -1,0 +1,189 @@
+"""`TrainedNetwork`: weights in, posterior out. What training produces, and all that is needed to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from nesi.engines.contract import InferenceEngine
+from nesi.engines.exact import ExactEngine
+from nesi.engines.inference import infer_in_chunks
+from nesi.engines.quick_inference import QuickInference
+from nesi.engines.specification import NetworkSpec
+from nesi.errors import NesiError
+from nesi.label_model import LabelModel, checked_labels, label_model
+from nesi.networks import Network, get_network
+from nesi.observations import Observations
+from nesi.posteriors import percent_error
+from nesi.storage.arrays import load_described_arrays, save_arrays
+from nesi.training.settings import TrainingSettings
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Computation:
+    """How a trained network is computed."""
+
+    backend: str = "numba"
+    dtype: str = "float32"
+    inference: str = "exact"  # of new points: full posteriors, or "truncated", which looks at some of the units
+    active: int = 10  # units with a posterior above zero, if truncated
+
+    def __post_init__(self) -> None:
+        if self.inference not in ("exact", "truncated"):
+            raise NesiError(f"inference is {self.inference!r}, but must be exact or truncated.")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """A network that has learned. Nothing in it changes any more; the arrays are read-only."""
+
+    network: Network
+    W: np.ndarray  # C x D; the units of a committee's members follow each other
+    R: np.ndarray  # K x C
+    A: float
+    class_prior: np.ndarray | None = None  # p(k); None: all classes are equally likely
+    label_noise: Any = None  # the share of wrong labels, or p(label | class); None: labels are right
+    committee: int = 1
+    computation: Computation = Computation()
+
+    def __post_init__(self) -> None:
+        for name in ("W", "R"):
+            view = np.asarray(getattr(self, name), dtype=self.computation.dtype).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+        if self.W.ndim != 2 or self.R.ndim != 2 or len(self.W) != self.R.shape[1] or len(self.W) % self.committee:
+            raise NesiError(
+                f"W has the shape {self.W.shape} and R {self.R.shape}, which are not the weights of one network with "
+                f"a committee of {self.committee}."
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels between processes without its engines."""
+        return type(self), tuple(getattr(self, entry.name) for entry in fields(self))
+
+    @classmethod
+    def of(cls, settings: TrainingSettings, W: np.ndarray, R: np.ndarray, network: Network | None = None) -> Self:
+        """Weights that were trained with these settings; `network` if they are not (yet) those of the whole network."""
+        prior = None if settings.class_prior is None else np.asarray(settings.class_prior)
+        how = Computation(settings.backend, settings.dtype, settings.test_inference, settings.truncated.active)
+        network = network or settings.network_kind
+        return cls(network, W, R, settings.A, prior, settings.label_noise, settings.committee, how)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.R)
+
+    # ---- answers ---------------------------------------------------------------------------------------------------
+
+    def posterior(self, X: Any) -> np.ndarray:
+        """p(k|y) of new points, T1.6 without labels."""
+        data = self._observed(X)
+        engine: InferenceEngine
+        engine = self._exact(data.sparse) if self.computation.inference == "exact" else self._quick(data.sparse)
+        return engine.posterior(data).t
+
+    def log_likelihood(self, X: Any, labels: Any = None) -> np.ndarray:
+        """Eq. (loglikelihood) of every point, with the labels that are known (-1: unlabeled)."""
+        data = self._observed(X)
+        known = None if labels is None else checked_labels(labels, data.n_points, self.n_classes)
+        return self._exact(data.sparse).posterior(data, known).log_likelihood
+
+    def activities(self, X: Any) -> np.ndarray:
+        """s of every point, T1.4; those of a committee's members side by side."""
+        data = self._observed(X)
+        return np.concatenate([inference.s for _, inference in infer_in_chunks(self._exact(data.sparse), data)])
+
+    def sparse_activities(self, X: Any) -> sp.csr_array:
+        """The same without what is negligible, one row per point and member of the committee."""
+        data = self._observed(X)
+        return self._exact(data.sparse).activities(data)
+
+    def percent_error(self, X: Any, classes: np.ndarray) -> float:
+        """The share of points, in percent, that get another class than theirs."""
+        return percent_error(self.posterior(X), classes)
+
+    def with_weights(self, W: np.ndarray, R: np.ndarray) -> Self:
+        """The same network with other weights."""
+        return replace(self, W=W, R=R)
+
+    # ---- engines, made when they are needed ----------------------------------------------------------------------
+
+    @cached_property
+    def _label_model(self) -> LabelModel:
+        return label_model(self.n_classes, self.class_prior, self.label_noise)
+
+    @cached_property
+    def _engines(self) -> dict[tuple[str, bool], Any]:
+        """By what they do and whether the data is sparse."""
+        return {}
+
+    def _spec(self, sparse: bool) -> NetworkSpec:
+        how = self.computation
+        return NetworkSpec(
+            self.network, "sequential", how.dtype, how.backend, sparse, self.committee, self._label_model
+        )
+
+    def _exact(self, sparse: bool) -> ExactEngine:
+        key = ("exact", sparse)
+        if key not in self._engines:
+            self._engines[key] = ExactEngine(self._spec(sparse), self.W, self.R, self.A, threshold=0.0)
+        engine: ExactEngine = self._engines[key]
+        return engine
+
+    def _quick(self, sparse: bool) -> QuickInference:
+        """The search for who is whose neighbour takes one exact pass over the units: it is done once."""
+        key = ("quick", sparse)
+        if key not in self._engines:
+            active = self.computation.active
+            self._engines[key] = QuickInference(self._spec(sparse), self.W, self.R, self.A, active)
+        engine: QuickInference = self._engines[key]
+        return engine
+
+    def _observed(self, X: Any) -> Observations:
+        return X if isinstance(X, Observations) else Observations(X, self.A)
+
+    # ---- on disk -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: Path, about: Mapping[str, Any] | None = None) -> None:
+        """Write all of it to an npz file, whole or not at all; `about` adds what else is worth knowing."""
+        prior = None if self.class_prior is None else np.asarray(self.class_prior).tolist()
+        noise = None if self.label_noise is None else np.asarray(self.label_noise).tolist()
+        described = {
+            "trained_network": FORMAT,
+            "network": self.network.name,
+            "A": float(self.A),
+            "class_prior": prior,
+            "label_noise": noise,
+            "committee": self.committee,
+            "computation": vars(self.computation),
+        }
+        save_arrays(path, {"W": self.W, "R": self.R}, {**(about or {}), **described})
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """What `save` has written. Damaged files and other formats are refused."""
+        arrays, about = load_described_arrays(path)
+        if about.get("trained_network") != FORMAT:
+            raise NesiError(f"{path}: holds no trained network of format {FORMAT}, which this version reads.")
+        try:
+            prior = about["class_prior"]
+            return cls(
+                get_network(about["network"]),
+                arrays["W"],
+                arrays["R"],
+                float(about["A"]),
+                None if prior is None else np.asarray(prior),
+                about["label_noise"],
+                int(about["committee"]),
+                Computation(**about["computation"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise NesiError(f"{path}: damaged or not a trained network ({error}).") from None
