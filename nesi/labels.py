@@ -23,7 +23,7 @@ def draw_labels(y: npt.ArrayLike, n_labels: int, rng: np.random.Generator) -> In
     """
     labels = np.asarray(y)
     if isinstance(n_labels, bool) or not isinstance(n_labels, (int, np.integer)) or n_labels < 0:
-        raise NesiError(f"{n_labels!r} labels were asked for, expected a whole number from 0 on; correct it.")
+        raise NesiError(f"{n_labels!r} labels were asked for, but the number must be an integer of at least 0.")
     classes, available = np.unique(labels[labels != UNLABELED], return_counts=True)
     if n_labels > available.sum():
         raise NesiError(

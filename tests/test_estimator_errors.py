@@ -1,4 +1,4 @@
-"""What a user can mend is said in one sentence that names what was given and what would do."""
+"""What a user can fix is said in one sentence that names what was given and what would do."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_sweep_becomes_one_value_per_run(tmp_path: Path) -> None:
         ({"A": "None"}, "no normalisation"),
         ({"A": "'Default'"}, "no normalisation"),
         ({"A": "-3"}, "A is -3, but a positive number"),
-        ({"C": "'some'"}, "C is 'some', but a whole number"),
+        ({"C": "'some'"}, "C is 'some', but an integer"),
         ({"C": "0"}, "C is 0"),
         ({"C": "11"}, "the data set has 10 classes"),
         ({"epsilon": "'factor', 1, 2"}, "'factor' must be followed by"),

@@ -59,6 +59,16 @@ def test_an_experiment_is_pruned_and_tested_again(tmp_path: Path) -> None:
     assert f"{first.kept:>6} {first.error_before:>10.2f} {first.error_after:>11.2f}" in output
 
 
+def test_runs_are_pruned_with_the_parameters_and_the_test_points_of_their_own(tmp_path: Path) -> None:
+    changes = {"networks": ["r"], "labels": [200], "runs": 2, "test_size": 100, "per_run": {"C": [20, 30]}}
+    parameters = validated({**SMALL, **changes, "keep_weights": "all"}, "SMALL")
+    records = run_experiment(parameters, tmp_path, quiet=True).records
+    pruned = list(prune_runs(tmp_path, below=0))
+    assert [one.units for one in pruned] == [20, 30]
+    assert [one.error_before for one in pruned] == pytest.approx([record["test_error"] for record in records])
+    assert [one.error_after for one in pruned] == pytest.approx([record["test_error"] for record in records])
+
+
 def test_likelihood_and_test_error_go_together(tmp_path: Path) -> None:
     options = {"networks": ["r"], "labels": [200], "runs": 2, "epsilon_W": 0.3}
     params = write_params(tmp_path / "params.yaml", **options)

@@ -103,7 +103,7 @@ def test_verdicts_are_counted_table_by_table(tmp_path: Path) -> None:
     better, noise, worse = (sum(c.verdict == verdict for c in cells) for verdict in ("better", "within noise", "worse"))
     assert output.splitlines()[-1].split() == ["all", "40", "40", str(better), str(noise), str(worse)]
     assert [line.split("  ")[0] for line in output.splitlines()[2:4]] == [
-        "20 Newsgroups, 6 subject matters",
+        "20 Newsgroups, 6 topics",
         "MNIST, permutation invariant",
     ]
     code, output = nesi("compare", "--count", ROOT / "results" / "nist_vowels")

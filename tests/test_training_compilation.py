@@ -78,7 +78,7 @@ def two_processes(tmp_path_factory):
 def test_the_second_process_finds_all_machine_code_on_disk(two_processes):
     (_, _, first), (_, _, second) = two_processes
     assert any(path.suffix == ".nbc" for path in first), "nothing was kept on disk"
-    assert second == first, "the second process compiled something anew"
+    assert second == first, "the second process compiled something again"
 
 
 def test_machine_code_from_disk_computes_the_same(two_processes):

@@ -15,6 +15,8 @@ from nesi.config.parameters import validated
 from nesi.config.reading import load_parameters
 from nesi.experiment.cells import load_dataset
 from nesi.experiment.tuning import tuning_data
+from nesi.legacy.h5_files import write_weights
+from nesi.training.trainer import Trainer
 
 TUNING = {"labels": 60, "grid": {"C": [20, 40], "A": [100, 200], "threshold": [0.3, 0.9]}}
 
@@ -125,3 +127,33 @@ def test_what_cannot_be_tuned_is_said(
     assert code == 2
     assert word in errors
     assert len(sentences(errors)) == 1
+
+
+def test_trials_start_where_runs_would_start(
+    closed_test_set: TrainingPartOnly,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From random weights, or from weights of the authors' program."""
+    stored = np.random.default_rng(0).random((20, 64)).astype("float32") + 1
+    write_weights(tmp_path / "Run1M1L1.h5", stored)
+    starts = []
+    new_trainer = nesi.experiment.tuning.new_trainer
+
+    def noticed(*arguments: Any, **options: Any) -> Trainer:
+        trainer = new_trainer(*arguments, **options)
+        starts.append(trainer.W.copy())
+        return trainer
+
+    monkeypatch.setattr(nesi.experiment.tuning, "new_trainer", noticed)
+    one_trial = {"labels": 60, "grid": {"A": [200]}}
+    for number, W_init in enumerate(("random", {"h5": str(tmp_path)})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        code, _, errors = tune(folder, capsys, C=20, networks=["r"], iterations=1, W_init=W_init, tuning=one_trial)
+        assert (code, sentences(errors)) == (0, [])
+    random, given = starts
+    assert 0 < random.min() < 0.05
+    assert 0.95 < random.max() <= 1
+    np.testing.assert_array_equal(given, stored)

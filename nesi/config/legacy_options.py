@@ -38,7 +38,7 @@ class LegacyOptions(Section):
     idf: Switch = False  # floored, and of the test set by itself
     class_start: Switch = False  # class means off by one: the last class has no unit of its own
     likelihood: Switch = False  # of all units alike, without R and without labels
-    chunks: Switch | Every = False  # points are shuffled anew for every chunk of so many; true: the authors' sizes
+    chunks: Switch | Every = False  # points are shuffled again for every chunk of this size; true: the authors' sizes
     padding: Switch = False  # the last mini-batch is filled with rows of zeros that take part in learning
     draw: Switch = False  # labels are drawn before the other points, and the test set is drawn like the labels
     even_labels: Switch = True  # with `draw`: equally many per class

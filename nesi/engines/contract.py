@@ -1,7 +1,7 @@
 """What an engine is: the contract that training and inference rely on.
 
 `ExactEngine` and `TruncatedEngine` learn; `ExactEngine` and `QuickInference` answer for new points. A new engine keeps
-one of the two contracts, and `tests/engines/test_contract.py` says whether it does.
+one of the two contracts, and `tests/test_engine_contract.py` says whether it does.
 """
 
 from __future__ import annotations

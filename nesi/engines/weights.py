@@ -27,7 +27,7 @@ class Weights:
         self.compute_derived()
 
     def compute_derived(self) -> None:
-        """Compute log W and the row sums anew, which compiled steps keep up to date for the rows that they change.
+        """Compute log W and the row sums again, which compiled steps keep up to date for the rows that they change.
 
         Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
         """

@@ -35,7 +35,9 @@ class AnswerLog:
     def _replay(self, line: Record) -> None:
         path = self._directory / FILE
         if line.get("weights") != self._about["weights"]:
-            raise NesiError(f"{path} holds answers for other weights of {line['run']}; move it away to start anew.")
+            raise NesiError(
+                f"{path} holds answers for other weights of {line['run']}; move it away to start from scratch."
+            )
         if line.get("event") == "undo":
             if self._events:
                 self._events.pop()

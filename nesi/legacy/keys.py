@@ -77,7 +77,7 @@ def as_whole(value: Any, where: str, words: Iterable[str] = ()) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
         others = "".join(f" or {word!r}" for word in words)
         raise NesiError(
-            f"{where} is {shown(value)}, but a whole number from 1 to {LARGEST_COUNT}{others} was expected "
+            f"{where} is {shown(value)}, but an integer from 1 to {LARGEST_COUNT}{others} was expected "
             "(or a sweep: 'inc', 'runs' or 'list')."
         )
     return value

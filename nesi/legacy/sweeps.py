@@ -65,7 +65,7 @@ def _increasing(rest: list[Any], runs: int, where: str) -> list[Any]:
         raise NesiError(f"{where}: 'inc' must be followed by start, step and, if wanted, a number of runs per step.")
     start, step, every = rest if len(rest) == 3 else (*rest, 1)
     if not isinstance(every, int) or every < 1:
-        raise NesiError(f"{where}: 'inc' has {every!r} runs per step, but a whole number from 1 on was expected.")
+        raise NesiError(f"{where}: 'inc' has {every!r} runs per step, but an integer of at least 1 was expected.")
     return [start + step * (run // every) for run in range(runs)]
 
 

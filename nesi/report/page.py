@@ -17,6 +17,7 @@ from nesi.networks import get_network
 from nesi.report import comparison as compare
 from nesi.report import comparison_figures, figures, tables, weight_figures
 from nesi.report.comparison import Cell
+from nesi.report.glossary import GLOSSARY
 from nesi.report.published import CompetingMethod, published, published_experiment
 from nesi.storage.arrays import Arrays, load_arrays
 from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, cell_name, name_of
@@ -150,7 +151,7 @@ def page(
     title = experiment.title if experiment else parameters.dataset
     body = [
         f"<h1>Neural Simpletrons: {_text(title)}</h1>",
-        f"<p class='lead'>{_text(_lead(dataset, records, parameters))}</p>",
+        f"<p class='lead'>{_text(_lead(dataset, records, parameters))} <a href='#glossary'>What the words mean</a></p>",
     ]
     body.append("<h2>Ours against the paper</h2>")
     body.append(_table(tables.rows(cells)) if cells else "<p>No run is finished yet.</p>")
@@ -158,6 +159,8 @@ def page(
     for heading, pictures in sections:
         body.append(f"<h2>{_text(heading)}</h2>")
         body += [_picture(directory.figures / file, caption) for file, caption in pictures]
+    terms = "".join(f"<dt>{_text(word)}</dt><dd>{_text(meaning)}</dd>" for word, meaning in GLOSSARY.items())
+    body.append(f"<h2 id='glossary'>Glossary</h2><dl>{terms}</dl>")
     body.append("<h2>Parameters</h2>")
     shown = yaml.safe_dump(parameters.model_dump(mode="json", exclude_none=True), sort_keys=False, width=100)
     body.append(f"<pre>{_text(shown)}</pre>")
@@ -216,6 +219,7 @@ h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #ddd; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { padding: 0.25rem 0.8rem; text-align: left; border-bottom: 1px solid #e5e5e5; white-space: nowrap; }
 figure { margin: 1rem 0; }
+dt { font-weight: 600; }
 img { max-width: 100%; height: auto; }
 pre { background: #f6f6f6; padding: 1rem; overflow-x: auto; font-size: 0.85rem; }
 """
