@@ -19,7 +19,7 @@ _LABEL_NAMES = ("label", "labels", "class", "target", "y")
 def open_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     """All arrays of an .npz; pickled objects are rejected, as they could run any code."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # zipfile, zlib and NumPy raise different errors on damaged files
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -38,7 +38,7 @@ def prepared(name: str, made_from: dict[str, Any], build: Callable[[], Arrays]) 
 
 def _read(path: Path) -> Arrays | None:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception:  # missing or damaged in any way: it will be rebuilt
         return None

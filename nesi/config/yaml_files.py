@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from nesi.config.shipped import shipped_files
 from nesi.errors import NesiError
 
 LARGEST_FILE = 1_000_000
@@ -75,7 +76,8 @@ def read_yaml(path: Path) -> Any:
             raise NesiError(f"{path}: larger than {LARGEST_FILE} bytes, which no parameter file needs.")
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise NesiError(f"{path}: no such parameter file; the ones that come with NeSi are in params/.") from None
+        names = ", ".join(shipped_files())
+        raise NesiError(f"{path}: no such parameter file; those that come with NeSi are {names}.") from None
     except IsADirectoryError:
         raise NesiError(f"{path}: a directory, but a parameter file was expected.") from None
     except UnicodeDecodeError:

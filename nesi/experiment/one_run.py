@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import nesi
 from nesi.errors import NesiError
 from nesi.experiment.field_runs import about_field_labels, field_label_trainer
 from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer
@@ -231,8 +232,8 @@ def _confusion(posterior: np.ndarray, data: RunData) -> np.ndarray:
 
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
-    found = {"python": platform.python_version()}
-    for package in ("nesi", "numpy", "scipy", "pytensor", "numba"):
+    found = {"python": platform.python_version(), "nesi": nesi.__version__}
+    for package in ("numpy", "scipy", "pytensor", "numba"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -47,7 +47,7 @@ def load_arrays(path: Path, about: dict[str, Any] | None = None) -> Arrays:
 def load_described_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """The same, with the description of what they are."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop("header").tobytes())
         stored_format, stored_about, stored_sum = header["format"], header["about"], header["sha256"]
