@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from nesi.cli import run_main
+from nesi.cli import main, run_main
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = [sys.executable, str(ROOT / "run_experiment.py")]
@@ -36,6 +36,14 @@ SMALL: dict[str, Any] = {
 def write_params(path: Path, **changes: Any) -> Path:
     path.write_text(yaml.safe_dump({**SMALL, **changes}))
     return path
+
+
+def nesi(*arguments: object) -> tuple[int, str]:
+    """Exit code and all output of `nesi`, without the cost of a new process."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        code = main([str(argument) for argument in arguments])
+    return code, output.getvalue()
 
 
 def run_here(*arguments: object) -> tuple[int, str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import SMALL
-from test_runs import execute
+from small_runs import execute
 
 from nesi.config.parameters import validated
 from nesi.errors import NesiError

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from command_line import SMALL, records, run_here, sentences, write_params
-from test_legacy_runs import write_pictures
+from legacy_pictures import write_pictures
 
 from data_tools import DataError, load
 from nesi.config.parameters import validated

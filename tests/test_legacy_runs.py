@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import records, run_here, sentences
+from legacy_pictures import N_TEST, N_TRAIN, write_pictures
 from legacy_table import Row, row_named, write_row
 
 from nesi.cli import main
@@ -18,26 +18,7 @@ from nesi.legacy.h5_files import read_point_list, read_weights
 from nesi.legacy.output import write_output_tree
 from nesi.storage.arrays import load_arrays
 
-sys.path.insert(0, str(Path(__file__).parent / "data_tools"))
-from made_files import write_idx
-
-N_TRAIN, N_TEST = 230, 80
 TODAY = datetime.date.today().isoformat()
-
-
-def write_pictures(root: Path, n_classes: int = 10) -> Path:
-    """`root`/data-sets/MNIST with 6x6 pictures, in which class k has a bright row or column of its own."""
-    folder = root / "data-sets" / "MNIST"
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(3)
-    for stem, count in (("train", N_TRAIN), ("t10k", N_TEST)):
-        labels = np.arange(count) % n_classes
-        pictures = rng.integers(0, 140, (count, 6, 6))
-        for picture, label in zip(pictures, labels, strict=True):
-            picture[label % 6 if label < 6 else slice(None), slice(None) if label < 6 else label - 6] += 90
-        write_idx(folder / f"{stem}-images.idx3-ubyte", pictures)
-        write_idx(folder / f"{stem}-labels.idx1-ubyte", labels)
-    return folder
 
 
 def small(main_name: str) -> Row:

@@ -1,14 +1,11 @@
 """Fields that hardly ever are active, what happens without them, and how well the likelihood tells the error."""
 
-import contextlib
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import SMALL, run_here, write_params
+from command_line import SMALL, nesi, run_here, write_params
 
-from nesi.cli import main
 from nesi.config.parameters import validated
 from nesi.errors import NesiError
 from nesi.experiment.pruned_runs import prune_runs
@@ -18,13 +15,6 @@ from nesi.networks import NETWORKS
 from nesi.report.correlation import likelihood_and_error
 from nesi.storage.arrays import load_arrays, save_arrays
 from nesi.trained import TrainedNetwork
-
-
-def nesi(*arguments: object) -> tuple[int, str]:
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        code = main([str(argument) for argument in arguments])
-    return code, output.getvalue()
 
 
 def test_units_that_stand_for_less_than_the_limit_go_and_the_rest_sums_to_one() -> None:

@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, run_here, write_params
-from test_pruning import nesi
+from command_line import ROOT, nesi, run_here, write_params
 
 from nesi.report.comparison import collect, summarize
 from nesi.report.published import published

@@ -87,3 +87,9 @@ def test_slow_and_foreign_rooms_are_not_loaded(statement: str, without: tuple[st
     script = f"{statement}\nimport sys\nprint(*[name for name in {without!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert answer.stdout.strip() == ""
+
+
+def test_no_test_imports_from_another_test() -> None:
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert not [line for line in lines if line.lstrip().startswith(("from test_", "import test_"))], path

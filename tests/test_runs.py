@@ -5,23 +5,12 @@ from typing import Any
 
 import pytest
 from command_line import SMALL
+from small_runs import execute
 
 from nesi.config.parameters import validated
 from nesi.experiment.cells import all_tasks, load_dataset, run_data
-from nesi.experiment.one_run import RunInterrupted, train_run
-from nesi.experiment.tasks import Progress, RunResult
+from nesi.experiment.one_run import RunInterrupted
 from nesi.storage.experiment_directory import ExperimentDirectory
-
-
-def execute(task: Any, data: Any, stop_after: int | None = None) -> RunResult:
-    """Train, and be asked to stop after some iterations of this sitting."""
-    seen: list[Progress] = []
-
-    def report(progress: Progress) -> None:
-        if not progress.resumed:
-            seen.append(progress)
-
-    return train_run(task, data, report, lambda: stop_after is not None and len(seen) >= stop_after)
 
 
 @pytest.mark.parametrize(
