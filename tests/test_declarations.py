@@ -106,7 +106,6 @@ def test_the_estimator_has_a_parameter_for_every_network_parameter() -> None:
 
 
 def test_rules_and_backends_are_the_ones_that_are_implemented() -> None:
-    from nesi.engines.kernels import __name__ as _  # noqa: F401  # the room that implements them imports
     from nesi.equations import MINIBATCH_RULES
 
     assert set(get_args(NetworkParameters.model_fields["minibatch_rule"].annotation)) == set(MINIBATCH_RULES)
