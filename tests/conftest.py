@@ -22,6 +22,11 @@ INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or
 _ALONE = {"test_cluster", "test_experiment_crashes", "test_labeling_page", "test_report", "test_newsgroups"}
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case of bytes by its length: both processes must find the same names, and packed bytes hold the time."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process per file, so that what a module has trained is trained once, and one for all that must not meet."""
     for item in items:
