@@ -113,6 +113,8 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("params", metavar="PARAMS", nargs="?", help="a parameter file, or the name of one in params/")
     parser.add_argument("--legacy", metavar="CONFIG", help="run a configuration of the authors' Theano program instead")
     parser.add_argument("--legacy-output", type=Path, metavar="DIR", help="also write the output tree of that program")
+    own = "use the paper's own algorithm, not our faster one (also: mode: paper in the file)"
+    parser.add_argument("--paper", action="store_true", help=own)
     parser.add_argument("--network", nargs="+", choices=NETWORKS, help="run only these networks")
     parser.add_argument("--labels", nargs="+", type=_labels, metavar="N", help="only these numbers of labels, or all")
     parser.add_argument("--runs", type=_positive, metavar="N", help="make N independent runs per cell of the table")

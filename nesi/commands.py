@@ -17,6 +17,7 @@ def run(options: argparse.Namespace) -> int:
     changes: dict[str, Any] = dict(parse_assignment(text) for group in options.set for text in group)
     given = {"networks": options.network, "labels": options.labels, "runs": options.runs, "seed": options.seed}
     given |= {"inference": options.inference, "backend": options.backend}
+    given |= {"mode": "paper" if options.paper else None}
     changes |= {key: value for key, value in given.items() if value is not None}
     if (options.params is None) == (options.legacy is None):
         raise NesiError("give either a parameter file or --legacy CONFIG; see run_experiment.py --help.")
@@ -29,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         file = parameter_file(options.params)
         parameters = load_parameters(file, changes)
+    if parameters.mode == "paper":
+        file = file.with_stem(f"{file.stem.removesuffix('-paper')}-paper")
     directory = options.out or _default_directory(file, options.resume)
     from nesi.experiment.running import run_experiment  # a wrong parameter is noticed before this slow import
 

@@ -52,8 +52,12 @@ class Observations:
     def take(self, indices: np.ndarray | slice, dtype: str) -> Points:
         if not self.sparse:
             return np.ascontiguousarray(self._X[indices], dtype=dtype)
-        rows = sp.csr_array((self._scaled, self._X.indices, self._X.indptr), shape=self._X.shape)[indices]
-        return SparseRows(rows.data.astype(dtype), rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
+        rows = np.arange(self.n_points)[indices] if isinstance(indices, slice) else indices
+        starts = self._X.indptr[rows].astype(np.int64)
+        row_starts = np.concatenate([[0], np.cumsum(self._X.indptr[rows + 1] - starts)])
+        entries = np.repeat(starts - row_starts[:-1], np.diff(row_starts)) + np.arange(row_starts[-1])
+        columns = self._X.indices[entries].astype(np.int64)
+        return SparseRows(self._scaled[entries].astype(dtype), columns, row_starts)
 
     def moments(self, indices: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of y over the given points (Appendix B.2)."""

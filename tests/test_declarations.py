@@ -73,7 +73,7 @@ def test_every_parameter_has_a_meaning() -> None:
 
 def test_columns_follow_the_declared_order() -> None:
     free = ("C", "committee", "A", "epsilon_W", "epsilon_R", "threshold")
-    assert columns(ExperimentParameters)[:6] == free
+    assert columns(ExperimentParameters)[:7] == ("mode", *free)
     places = [meanings(ExperimentParameters)[key].column for key in columns(ExperimentParameters)]
     assert len(set(places)) == len(places)
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numba import njit
 
-from nesi.engines import fast_math, kernels, sparse_kernels
+from nesi.engines import excess_kernels, fast_math, kernels, sparse_kernels
 
 DTYPES = ["float32", "float64"]
 TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
@@ -61,18 +61,49 @@ def test_gains_kernel_says_the_same_as_perform(dtype, rule, n_units):
     assert_same(kernels.Gains(rule), kernels._GAINS[rule], activity, epsilon, dtype=dtype)
 
 
-def test_update_kernel_says_the_same_as_perform(dtype):
+@pytest.mark.parametrize("n_points", [1, 3, 25, 600])
+@pytest.mark.parametrize("n_units", [1, 6, 300])
+def test_drive_of_a_mini_batch_is_the_product(dtype, n_points, n_units):
+    rng = np.random.default_rng(8)
+    y, log_W = rng.random((n_points, 800)).astype(dtype), rng.standard_normal((n_units, 800)).astype(dtype)
+    (found,) = compiled(kernels._drive_kernel, y, log_W)
+    np.testing.assert_allclose(found, y.astype(float) @ log_W.T.astype(float), rtol=0, atol=50 * TOLERANCE[dtype])
+
+
+def inputs_of_an_update(dtype, n_points, n_units, share):
+    """`share`: of the gains that are not zero."""
     rng = np.random.default_rng(2)
-    W = (rng.random((6, 33)) + 0.5).astype(dtype)
-    forgotten, learned = rng.random(6).astype(dtype), rng.random((6, 33)).astype(dtype)
-    forgotten[2], learned[2] = 0, 0  # a unit that no point activated
-    reference = np.log(W).mean(axis=0)
-    inputs = (W, np.log(W) - reference, W.sum(axis=1, dtype="float64"), reference, forgotten, learned)
-    assert_same(kernels.UpdateW(), kernels._update_W_kernel, *inputs, dtype=dtype)
+    W, y = (rng.random((n_units, 850)) + 0.5).astype(dtype), (1 + rng.random((n_points, 850))).astype(dtype)
+    gains = (0.5 / n_points * rng.random((n_points, n_units)) * (rng.random((n_points, n_units)) < share)).astype(dtype)
+    gains[:, -1] = 0  # a unit that no point activates
+    reference, smallest = np.log(W).mean(axis=0), np.array([W.min()], dtype)
+    weights = (W, np.log(W) - reference, W.sum(axis=1, dtype="float64"), reference, smallest)
+    return (*weights, gains.sum(axis=0), gains, y)
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0])
+@pytest.mark.parametrize(("n_points", "n_units"), [(1, 6), (25, 6), (25, 300), (6, 301)])
+def test_update_kernel_says_the_same_as_perform(dtype, n_points, n_units, share):
+    inputs = inputs_of_an_update(dtype, n_points, n_units, share)
+    exact = performed(kernels.UpdateW(), *(np.asarray(value, np.float64) for value in inputs))
+    W, log_W, W_sum = compiled(kernels._update_W_kernel, *inputs)
+    tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+    np.testing.assert_allclose(W, exact[0], **tolerance)
+    np.testing.assert_allclose(log_W, exact[1], **tolerance)
+    np.testing.assert_allclose(W_sum, exact[2], **tolerance)
+
+
+def test_a_gain_that_rounding_would_swallow_changes_nothing_and_a_larger_one_does(dtype):
+    W, log_W, W_sum, reference, smallest, _, gains, y = inputs_of_an_update(dtype, 25, 300, 0)
+    last_digit = np.finfo(dtype).eps
+    gains[0, 0], gains[0, 1] = last_digit / 20, 20 * last_digit
+    new = compiled(kernels._update_W_kernel, W, log_W, W_sum, reference, smallest, gains.sum(axis=0), gains, y)
+    changed = (new[0] != W).any(axis=1)
+    assert changed.tolist() == [False, True] + [False] * 298
 
 
 def sparse_rows(rng, dtype, n_rows=8, width=40):
-    x = sp.random_array((n_rows, width), density=0.2, rng=rng, dtype=np.float64).tocsr()
+    x = sp.random_array((n_rows, width), density=min(0.2, 60 / width), rng=rng, dtype=np.float64).tocsr()
     return x.data.astype(dtype), x.indices.astype(np.int64), x.indptr.astype(np.int64)
 
 
@@ -92,11 +123,68 @@ def test_sparse_update_kernel_says_the_same_as_perform(dtype):
     assert_same(op, kernel, M, forgotten, lift, gains, *sparse_rows(rng, dtype), dtype=dtype)
 
 
-def test_log_kernel_says_the_same_as_perform(dtype):
+# ---- the excess over the background --------------------------------------------------------------------------------
+
+SIZES = [(8, 40, 5), (4, 5000, 50), (200, 900, 50)]  # small; several parts; more entries than inputs
+
+
+def excess_state(rng, dtype, n_inputs, n_units, smallest=0.0):
+    V = (smallest + rng.pareto(1.0, (n_inputs, n_units))).astype(dtype)
+    lazy = np.array([float(excess_kernels.may_be_lazy(V))])
+    return [V, np.ones(n_units), excess_kernels.sums_of_powers(V), V.sum(axis=0, dtype="float64"), lazy]
+
+
+def some_texts(rng, dtype, n_points, n_inputs, n_units, rate):
+    points = sparse_rows(rng, dtype, n_points, n_inputs)
+    gains = (rate * rng.dirichlet(np.full(n_units, 0.3), n_points)).astype(dtype)
+    return gains.sum(axis=0), gains, *points
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.3])  # few are forgotten at once, and many
+@pytest.mark.parametrize("smallest", [0.0, -0.9])  # -0.9: weights below the background, from elsewhere
+@pytest.mark.parametrize(("n_points", "n_inputs", "n_units"), SIZES)
+def test_learning_by_the_excess_is_t1_7_step_by_step(dtype, n_points, n_inputs, n_units, smallest, rate):
     rng = np.random.default_rng(5)
-    W = (3 * rng.random((4, 150)) + 0.1).astype(dtype)
-    inputs = (np.zeros_like(W), W, rng.random(150).astype(dtype))
-    assert_same(sparse_kernels.LogOfWeights(), sparse_kernels._log_kernel, *inputs, dtype=dtype)
+    state = excess_state(rng, dtype, n_inputs, n_units, smallest)
+    W = 1 + state[0].astype(np.float64)
+    # Of 1 + V the last digits are those of 1, so that small weights have fewer; in float64 the series is what counts.
+    tolerance = {"float32": 2e-5, "float64": 1e-9}[dtype] / (1 + smallest)
+    for _ in range(30):
+        forgotten, gains, *points = some_texts(rng, dtype, n_points, n_inputs, n_units, rate / n_points)
+        x = sp.csr_array((points[0].astype(float), *points[1:]), shape=(n_points, n_inputs)).toarray()
+        drive = excess_kernels._drive_kernel(*points, *state[:3])
+        exact = (1 + x) @ np.log(W)
+        np.testing.assert_allclose(drive, exact, rtol=tolerance, atol=tolerance)
+        state = list(excess_kernels._update_kernel(*state, forgotten, gains, *points))
+        W = W * (1 - forgotten.astype(float)) + (1 + x).T @ gains.astype(float)
+        np.testing.assert_allclose(1 + state[1] * state[0], W, rtol=tolerance)
+        np.testing.assert_allclose(n_inputs + state[3], W.sum(axis=0), rtol=1e-6)
+
+
+def test_most_steps_touch_only_the_inputs_that_occur(dtype):
+    rng = np.random.default_rng(6)
+    state = excess_state(rng, dtype, 5000, 20)
+    untouched = state[0].copy()
+    forgotten, gains, *points = some_texts(rng, dtype, 2, 5000, 20, 0.001)
+    state = list(excess_kernels._update_kernel(*state, forgotten, gains, *points))
+    assert (state[1] < 1).any()
+    others = np.setdiff1d(np.arange(5000), points[1])
+    np.testing.assert_array_equal(state[0][others], untouched[others])
+
+
+@pytest.mark.parametrize("op", [excess_kernels.ExcessDrive(), excess_kernels.ExcessUpdate()], ids=["drive", "update"])
+def test_excess_kernels_say_the_same_as_perform(dtype, op):
+    rng = np.random.default_rng(7)
+    state = excess_state(rng, dtype, 4000, 7)
+    forgotten, gains, *points = some_texts(rng, dtype, 6, 4000, 7, 0.5 / 6)
+    tolerance = {"rtol": 50 * TOLERANCE[dtype], "atol": 50 * TOLERANCE[dtype]}
+    if isinstance(op, excess_kernels.ExcessDrive):
+        inputs, kernel = (*points, *state[:3]), excess_kernels._drive_kernel
+    else:
+        inputs, kernel = (*state, forgotten, gains, *points), excess_kernels._update_kernel
+    for ours, theirs in zip(performed(op, *inputs), compiled(kernel, *inputs), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(theirs, ours, **tolerance)
 
 
 @njit

@@ -4,6 +4,7 @@ declaration          what a parameter means for records, overrides, tables, ...
 values               what a value may be
 network_parameters   the parameters of one network, for parameter files and for the estimator
 parameters           all of a parameter file; sections and legacy_options are groups of keys inside it
+paper_mode           the paper's own algorithm as one switch
 reading, yaml_files  from a file to parameters
 explanation          why a value was refused, in one sentence
 """

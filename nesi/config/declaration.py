@@ -1,9 +1,11 @@
 """What a parameter means beyond its type and its default: said once, where the parameter is declared.
 
 Overrides, values per run, the settings of a record, the identity of a first layer, the columns that tell rows of a
-table apart, what may be tuned, and the names that the estimator uses are all derived from here.
+table apart, what may be tuned, what the paper's own algorithm has, and the names that the estimator uses are all
+derived from here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,6 +25,7 @@ class Meaning:
     column: int | None = None  # its place among the columns that tell two rows of a table apart
     free_on_resume: bool = False  # may differ when a directory is continued: it changes no number in a record
     estimator_name: str | None = None  # what `NeSiClassifier` calls it, if it has another name for it
+    paper: Any = ...  # what the paper's own algorithm has, whatever the data; `...` if that depends on the experiment
 
 
 def meanings(model: type[BaseModel]) -> dict[str, Meaning]:
@@ -41,6 +44,11 @@ def chosen(model: type[BaseModel], role: str) -> list[str]:
     return [name for name, meaning in meanings(model).items() if getattr(meaning, role)]
 
 
+def values_of_the_paper(model: type[BaseModel]) -> dict[str, Any]:
+    """What the paper's own algorithm has wherever it is used."""
+    return {name: meaning.paper for name, meaning in meanings(model).items() if meaning.paper is not ...}
+
+
 def columns(model: type[BaseModel]) -> tuple[str, ...]:
     """What tells two rows of a table apart, in the order of the columns."""
     places = {name: meaning.column for name, meaning in meanings(model).items() if meaning.column is not None}
@@ -48,11 +56,11 @@ def columns(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def optional_copy(
-    name: str, base: type[BaseModel], model: type[BaseModel], role: str, per_run: bool = False
+    name: str, base: type[BaseModel], model: type[BaseModel], keys: Iterable[str], per_run: bool = False
 ) -> type[Any]:
-    """A section with those fields of `model` that have `role`: each may be left out, or is a list of one per run."""
+    """A section with those fields of `model` that `keys` names: each may be left out, or is a list of one per run."""
     fields: dict[str, Any] = {}
-    for key in chosen(model, role):
+    for key in keys:
         kind = _declared_type(model.model_fields[key])
         if per_run:
             kind = list[kind]  # type: ignore[valid-type]

@@ -43,9 +43,11 @@ class NetworkParameters(Section):
     # Separated softmax groups of C units each, which feed one top layer (the paper's outlook).
     committee: Annotated[Size, Meaning("unless default", may_override=True, column=2)] = 1
     # p(k), one number per class; all equal by default. The first layer alone does not hear of classes.
-    class_prior: Annotated[list[Share] | None, Meaning("unless default", shapes_first_layer=False)] = None
+    class_prior: Annotated[list[Share] | None, Meaning("unless default", shapes_first_layer=False, paper=None)] = None
     # The share of wrong labels, or p(label | class), a row per class; labels are right by default.
-    label_noise: Annotated[Share | list[list[Share]] | None, Meaning("unless default", shapes_first_layer=False)] = None
+    label_noise: Annotated[
+        Share | list[list[Share]] | None, Meaning("unless default", shapes_first_layer=False, paper=None)
+    ] = None
     A: Annotated[
         Amount, Meaning(may_override=True, may_vary_by_run=True, tunable=True, column=3, estimator_name="normalization")
     ]
@@ -70,12 +72,14 @@ class NetworkParameters(Section):
         Meaning(shapes_first_layer=False, may_override=True, may_vary_by_run=True, estimator_name="max_iter"),
     ] = 100
     iterations_R: Annotated[  # of the second layer in greedy training, if other than those of the first
-        Size | None, Meaning("unless default", shapes_first_layer=False, may_override=True, may_vary_by_run=True)
+        Size | None,
+        Meaning("unless default", shapes_first_layer=False, may_override=True, may_vary_by_run=True, paper=None),
     ] = None
 
-    inference: Annotated[Inference, Meaning(may_override=True, column=8)] = "exact"
+    inference: Annotated[Inference, Meaning(may_override=True, column=8, paper="exact")] = "exact"
     test_inference: Annotated[  # of new points
-        Inference, Meaning("unless default", shapes_first_layer=False, estimator_name="predict_inference")
+        Inference,
+        Meaning("unless default", shapes_first_layer=False, estimator_name="predict_inference", paper="exact"),
     ] = "exact"
     truncated: Annotated[TruncatedOptions, Meaning("elsewhere")] = TruncatedOptions()
     backend: Annotated[Backend, Meaning()] = "numba"
@@ -83,14 +87,16 @@ class NetworkParameters(Section):
     batch_size: Annotated[  # as large as the learning rates allow by default; a first layer has it as it was resolved
         Size | None, Meaning(shapes_first_layer=False, may_override=True, may_vary_by_run=True, column=12)
     ] = None
-    minibatch_rule: Annotated[MinibatchRule, Meaning(may_override=True)] = "sequential"
-    shuffle: Annotated[Switch, Meaning()] = True
+    minibatch_rule: Annotated[MinibatchRule, Meaning(may_override=True, paper="summed")] = "sequential"
+    shuffle: Annotated[Switch, Meaning(paper=True)] = True
     stopping: Annotated[Switch, Meaning(may_override=True)] = False  # by the likelihood, Section 4.3.2
-    stopping_width: Annotated[Width, Meaning("unless default", may_override=True)] = 20  # iterations in its window
+    stopping_width: Annotated[  # iterations in its window
+        Width, Meaning("unless default", may_override=True, paper=20)
+    ] = 20
     # First W, then R on cached activities; recurrent networks then go on with both.
-    greedy: Annotated[Switch, Meaning(shapes_first_layer=False, may_override=True, column=9)] = False
+    greedy: Annotated[Switch, Meaning(shapes_first_layer=False, may_override=True, column=9, paper=False)] = False
     # Stop when the log-likelihood rises by less than this per point and iteration.
-    tolerance: Annotated[Rate | None, Meaning(may_override=True, column=13, estimator_name="tol")] = None
+    tolerance: Annotated[Rate | None, Meaning(may_override=True, column=13, estimator_name="tol", paper=None)] = None
 
     @model_validator(mode="after")
     def _quick_answers_come_from_a_single_network(self) -> Self:

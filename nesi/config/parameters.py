@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from nesi.config.declaration import Meaning, chosen, meanings, optional_copy
+from nesi.config.declaration import Meaning, chosen, meanings, optional_copy, values_of_the_paper
 from nesi.config.explanation import explain
 from nesi.config.legacy_options import LegacyOptions
 from nesi.config.network_parameters import NetworkParameters
@@ -31,8 +31,10 @@ from nesi.errors import NesiError
 
 
 class _CellsAndData(Section):
-    """Which data, and which cells of the table."""
+    """Which data, which algorithm, and which cells of the table."""
 
+    # fast: as the file says; paper: the paper's own algorithm (`nesi.config.paper_mode`).
+    mode: Annotated[Literal["fast", "paper"], Meaning("unless default", shapes_first_layer=False, column=0)] = "fast"
     dataset: Annotated[Name, Meaning("elsewhere")]
     data: Annotated[dict[Annotated[str, Field(strict=True, max_length=60)], DataOption], Meaning("elsewhere")] = Field(
         default_factory=dict
@@ -59,9 +61,9 @@ class _CellsAndData(Section):
 class _StartAndExecution(Section):
     """Where training starts, what differs between cells, and how runs are executed and kept."""
 
-    share_first_layer: Annotated[Switch, Meaning()] = False  # greedy: one W for all runs, not one per run
-    W_init: Annotated[WStart | None, Meaning(may_override=True, column=10)] = None
-    R_init: Annotated[RStart | None, Meaning(may_override=True, column=11)] = None
+    share_first_layer: Annotated[Switch, Meaning(paper=False)] = False  # greedy: one W for all runs, not one per run
+    W_init: Annotated[WStart | None, Meaning(may_override=True, column=10, paper=None)] = None
+    R_init: Annotated[RStart | None, Meaning(may_override=True, column=11, paper=None)] = None
     field_labels: Annotated[FieldLabelOptions | None, Meaning("elsewhere")] = None
     # By the learned R, or one class per field (ff).
     class_assignment: Annotated[
@@ -72,6 +74,8 @@ class _StartAndExecution(Section):
         default_factory=list
     )
     per_run: Annotated["PerRun | None", Meaning("elsewhere", shapes_first_layer=False)] = None
+    # What the paper has in these cells and no declaration knows; used with `mode: paper`.
+    paper: Annotated["PaperSettings | None", Meaning("elsewhere", shapes_first_layer=False, free_on_resume=True)] = None
     legacy: Annotated[LegacyOptions | None, Meaning("elsewhere")] = None  # true: all quirks of the authors' program
     threads: Annotated[Annotated[int, Field(strict=True, ge=1, le=4096)] | None, Meaning("elsewhere")] = None
     keep_weights: Annotated[
@@ -112,6 +116,12 @@ class _ListsByRun(Section):
         return self.model_dump(exclude_none=True)
 
 
+class _CellsOfThePaper(Section):
+    """Settings of the paper's own algorithm in this experiment, with overrides of its own."""
+
+    overrides: list["CellOverride"] = Field(default_factory=list)
+
+
 class _EveryParameter(_StartAndExecution, NetworkParameters, _CellsAndData):
     """All keys of a parameter file, in the order in which `params.yaml` lists them."""
 
@@ -119,9 +129,13 @@ class _EveryParameter(_StartAndExecution, NetworkParameters, _CellsAndData):
 if TYPE_CHECKING:
     CellOverride = _SomeCells
     PerRun = _ListsByRun
+    PaperSettings = _CellsOfThePaper
 else:
-    CellOverride = optional_copy("CellOverride", _SomeCells, _EveryParameter, "may_override")
-    PerRun = optional_copy("PerRun", _ListsByRun, _EveryParameter, "may_vary_by_run", per_run=True)
+    _MAY_OVERRIDE = chosen(_EveryParameter, "may_override")
+    _WITH_MODE = [*_MAY_OVERRIDE, *(key for key in values_of_the_paper(_EveryParameter) if key not in _MAY_OVERRIDE)]
+    CellOverride = optional_copy("CellOverride", _SomeCells, _EveryParameter, _MAY_OVERRIDE)
+    PerRun = optional_copy("PerRun", _ListsByRun, _EveryParameter, chosen(_EveryParameter, "may_vary_by_run"), True)
+    PaperSettings = optional_copy("PaperSettings", _CellsOfThePaper, _EveryParameter, _WITH_MODE)
 
 
 class ExperimentParameters(_EveryParameter):
@@ -258,6 +272,8 @@ class ExperimentParameters(_EveryParameter):
         """The whole of it as a parameter file."""
         content = self.model_dump(mode="json")
         content["overrides"] = [entry.model_dump(mode="json", exclude_none=True) for entry in self.overrides]
+        if self.paper is not None:
+            content["paper"] = self.paper.model_dump(mode="json", exclude_none=True)
         return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from nesi.config.paper_mode import belongs_to_the_section, is_paper_mode, with_the_papers_algorithm
 from nesi.config.parameters import ExperimentParameters, validated
 from nesi.config.values import shown
 from nesi.config.yaml_files import parse_yaml, read_yaml
@@ -19,8 +20,14 @@ def load_parameters(path: Path, changes: dict[str, Any] | None = None) -> Experi
 
 def with_changes(content: dict[Any, Any], changes: dict[str, Any], origin: str) -> ExperimentParameters:
     """`content` as checked parameters, with `changes` (dotted key -> value) on top."""
+    if "mode" in changes:
+        content["mode"] = changes["mode"]
+    if is_paper_mode(content):
+        content = with_the_papers_algorithm(content)
     for key, value in changes.items():
         _set_dotted(content, key, value)
+        if is_paper_mode(content) and belongs_to_the_section(key):
+            _set_dotted(content, f"paper.{key}", value)
     return validated(content, origin)
 
 
@@ -36,6 +43,8 @@ def _set_dotted(content: dict[Any, Any], key: str, value: Any) -> None:
     *parents, last = key.split(".")
     for parent in parents:
         inner = content.setdefault(parent, {})
+        if inner is None:
+            inner = content[parent] = {}
         if not isinstance(inner, dict):
             raise NesiError(f"--set {key[:60]}: '{parent[:60]}' is not a group of keys.")
         content = inner

@@ -22,9 +22,22 @@ _LOG2_E = _f32(math.log2(math.e))
 _LN2_HIGH = _f32(0.693145751953125)
 _LN2_LOW = _f32(math.log(2) - 0.693145751953125)
 _SMALLEST = _f32(-87.0)  # exp of less is no longer a normal number
-_ONE = _f32(1)
+_ONE, _HALF = _f32(1), _f32(0.5)
 _E2, _E3, _E4, _E5, _E6, _E7 = (_f32(1 / math.factorial(n)) for n in range(2, 8))
-_A3, _A5, _A7, _A9 = (_f32(1 / n) for n in (3, 5, 7, 9))
+# (log(1 + f) - f + f^2/2) / f^3 for f in [sqrt(1/2) - 1, sqrt(2) - 1]: least squares, in float64.
+_L0, _L1, _L2, _L3, _L4, _L5, _L6, _L7 = (
+    _f32(coefficient)
+    for coefficient in (
+        0.333333282,
+        -0.250008295,
+        0.200014459,
+        -0.166232731,
+        0.141976476,
+        -0.131569455,
+        0.127855375,
+        -0.0767086554,
+    )
+)
 _SQRT_HALF_BITS = _i32(np.float32(math.sqrt(0.5)).view(np.int32))
 
 # Said here, or numba takes the flags of whoever is compiled first: reordering would merge the two parts of ln 2 again.
@@ -44,14 +57,17 @@ def _exp32(x):  # type: ignore[no-untyped-def]
 
 @_exact_njit
 def _log32(x):  # type: ignore[no-untyped-def]
-    """log(2^n m) = n ln 2 + 2 artanh((m-1)/(m+1)) with m in [sqrt(1/2), sqrt(2)). For normal x > 0."""
+    """log(2^n (1 + f)) = n ln 2 + f - f^2/2 + f^3 p(f) with 1 + f in [sqrt(1/2), sqrt(2)). For normal x > 0.
+
+    No division: numba checks every one for zero, and loops with such a check are not vectorised.
+    """
     bits = _f32(x).view(np.int32)
     n = (bits - _SQRT_HALF_BITS) >> _i32(23)
-    m = _i32(bits - (n << _i32(23))).view(np.float32)
-    z = (m - _ONE) / (m + _ONE)
-    z2 = z * z
-    half = z + z * z2 * (_A3 + z2 * (_A5 + z2 * (_A7 + z2 * _A9)))
-    return _f32(n) * _LN2_HIGH + (_f32(n) * _LN2_LOW + half + half)
+    f = _i32(bits - (n << _i32(23))).view(np.float32) - _ONE
+    f2 = f * f
+    low, high = (_L0 + _L1 * f) + f2 * (_L2 + _L3 * f), (_L4 + _L5 * f) + f2 * (_L6 + _L7 * f)
+    series = f2 * (f * (low + f2 * f2 * high) - _HALF)
+    return _f32(n) * _LN2_HIGH + (f + (_f32(n) * _LN2_LOW + series))
 
 
 def exp(x: Any) -> Any:

@@ -104,25 +104,6 @@ def _sparse_update_kernel(M, forgotten, lift, gains, data, columns, row_starts):
     return M
 
 
-class LogOfWeights(Op):
-    """(log_W, W, reference) -> log W - reference in place, with the row sums of W and of that in float64."""
-
-    __props__ = ()
-    destroy_map = {0: [0]}  # noqa: RUF012
-
-    def make_node(self, *inputs: Any) -> Apply:
-        inputs = tuple(pt.as_tensor_variable(x) for x in inputs)
-        return Apply(self, list(inputs), [inputs[0].type(), pt.dvector(), pt.dvector()])
-
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        log_W, W, reference = inputs
-        np.log(W, out=log_W)
-        log_W -= reference
-        output_storage[0][0] = log_W
-        output_storage[1][0] = W.sum(axis=1, dtype=np.float64)
-        output_storage[2][0] = log_W.sum(axis=1, dtype=np.float64)
-
-
 @vectorised_njit
 def log_and_sum(values, logs, reference):  # type: ignore[no-untyped-def]
     """Sums of short strips in the weights' type, their total in float64: fast, and as exact as needed."""
@@ -138,23 +119,8 @@ def log_and_sum(values, logs, reference):  # type: ignore[no-untyped-def]
     return total, total_log
 
 
-@parallel_njit
-def _log_kernel(log_W, W, reference):  # type: ignore[no-untyped-def]
-    C = W.shape[0]
-    W_sum = np.empty(C, dtype=np.float64)
-    log_W_sum = np.empty(C, dtype=np.float64)
-    if W.size < SMALL:
-        for c in range(C):
-            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c], reference)
-    else:
-        for c in prange(C):
-            W_sum[c], log_W_sum[c] = log_and_sum(W[c], log_W[c], reference)
-    return log_W, W_sum, log_W_sum
-
-
 register_kernel(SparseDot, lambda op: _sparse_dot_kernel, _sparse_dot_column, _sparse_dot_kernel)
 register_kernel(SparseUpdate, lambda op: _sparse_update_kernel, _sparse_update_row, _sparse_update_kernel)
-register_kernel(LogOfWeights, lambda op: _log_kernel, log_and_sum, _log_kernel)
 
 
 # ---- the same as plain expressions -----------------------------------------------------------------------

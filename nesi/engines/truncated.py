@@ -86,7 +86,7 @@ class TruncatedEngine(Weights):
         rates = [np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
         function = _training_step(self._spec.graph, learn, self._leaders)
         inputs = self._search_inputs(points, labels, self._rows(units, indices))
-        chosen, _, bound, self_labeled = function(self._state, *inputs, *rates, self._network_inputs[1])
+        chosen, _, bound, self_labeled = function(self.arrays, *inputs, *rates, self._network_inputs[1])
         units[indices] = chosen.reshape(len(indices), -1)
         return StepInfo(bound, int(self_labeled))
 
@@ -119,7 +119,7 @@ class TruncatedEngine(Weights):
         units = self._current_units()
         points = self._data.take(indices, self._spec.dtype)
         inputs = self._search_inputs(points, self._labels[indices], self._rows(units, indices), search)
-        candidates = Candidates(*_e_step(self._spec.graph, self._leaders)(self._state, *inputs))
+        candidates = Candidates(*_e_step(self._spec.graph, self._leaders)(self.arrays, *inputs))
         units[indices] = candidates.units.reshape(len(indices), -1)
         return candidates
 
@@ -140,7 +140,7 @@ class TruncatedEngine(Weights):
                 rows = self._rows(self._units, chunk)
                 label_inputs = self._spec.label_inputs(self._labels[chunk], len(self.R))
                 inputs = [*arrays, *label_inputs, self._A, self._network_inputs[0], rows]
-                (best,) = _best_units(self._spec.graph)(self._state, *inputs)
+                (best,) = _best_units(self._spec.graph)(self.arrays, *inputs)
                 self._units[chunk] = best.reshape(len(chunk), -1)
             self.end_iteration()
         return self._units

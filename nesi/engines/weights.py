@@ -1,16 +1,17 @@
-"""The weights of a network, and what follows from them."""
+"""The weights of a network, and what follows from them, in the form in which they are lent to compiled functions."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nesi.engines.backend import State
+from nesi.engines.excess_kernels import may_be_lazy, sums_of_powers
 
 _UNITS_FOR_REFERENCE = 2000  # at most; any value near the mean does
 
 
 class Weights:
-    """W, R, log W and the row sums, in the form in which they are lent to compiled functions.
+    """W, R, log W and the row sums.
 
     Drives sum_d y_d log W_cd reach some hundreds, while the softmax only looks at their differences, in which float32
     then has few digits left. So `log_W` is relative to a `reference` b_d that all units share: it cancels in T1.4, and
@@ -23,7 +24,7 @@ class Weights:
 
     def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
         copies = {"W": W, "R": R}  # training writes over them
-        self._state: State = {name: np.array(value, self._dtype, order="C") for name, value in copies.items()}
+        self.arrays: State = {name: np.array(value, self._dtype, order="C") for name, value in copies.items()}
         self.compute_derived()
 
     def compute_derived(self) -> None:
@@ -31,7 +32,7 @@ class Weights:
 
         Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
         """
-        W, log_W = self.W, self._state.get("log_W")
+        W, log_W = self.W, self.arrays.get("log_W")
         if not isinstance(log_W, np.ndarray):  # nothing to write over; a new array takes longer than the logarithms
             log_W = None
         reference = np.zeros(W.shape[1], self._dtype)
@@ -42,12 +43,49 @@ class Weights:
                 reference += some.mean(axis=0, dtype="float64").astype(self._dtype)
                 log_W -= reference
         sums = {"W_sum": W.sum(axis=1, dtype="float64"), "log_W_sum": log_W.sum(axis=1, dtype="float64")}
-        self._state |= {"log_W": log_W, "reference": reference, **sums}
+        # Weights tend towards inputs of at least 1, so that none becomes smaller than this until the next time.
+        smallest = np.array([min(W.min(), 1)], self._dtype)
+        self.arrays |= {"log_W": log_W, "reference": reference, "smallest": smallest, **sums}
 
     @property
     def W(self) -> np.ndarray:
-        return np.asarray(self._state["W"])
+        return np.asarray(self.arrays["W"])
 
     @property
     def R(self) -> np.ndarray:
-        return np.asarray(self._state["R"])
+        return np.asarray(self.arrays["R"])
+
+
+class ExcessWeights:
+    """R, and W as its excess over the background: see `nesi.engines.excess_kernels`."""
+
+    def __init__(self, W: np.ndarray, R: np.ndarray, dtype: str) -> None:
+        self._dtype = dtype
+        self.set_weights(W, R)
+
+    def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
+        V = np.ascontiguousarray((np.asarray(W, self._dtype) - 1).T)
+        self.arrays: State = {"R": np.array(R, self._dtype, order="C"), "V": V}
+        self.compute_derived()
+
+    def compute_derived(self) -> None:
+        """As if training started again from W, so that it goes on bit for bit when it does."""
+        V = self.W.T - np.asarray(1, self._dtype)
+        V = np.ascontiguousarray(V)
+        self.arrays |= {
+            "V": V,
+            "scale": np.ones(V.shape[1]),
+            "sums": sums_of_powers(V),
+            "excess": V.sum(axis=0, dtype="float64"),
+            "lazy": np.array([float(may_be_lazy(V))]),
+        }
+
+    @property
+    def W(self) -> np.ndarray:
+        scale = self.arrays.get("scale", np.ones(1))
+        W: np.ndarray = (1 + scale * self.arrays["V"]).astype(self._dtype)
+        return np.ascontiguousarray(W.T)
+
+    @property
+    def R(self) -> np.ndarray:
+        return np.asarray(self.arrays["R"])

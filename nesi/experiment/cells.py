@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
+from nesi.experiment.first_layers import OF_THE_RUN, first_layer_settings, learns_side_by_side
 from nesi.experiment.tasks import RunData, RunTask
 from nesi.observations import suggested_normalization
 from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, run_name
@@ -55,6 +58,20 @@ def all_tasks(parameters: ExperimentParameters, data: RunData, directory: Experi
             checkpoint = str(directory.checkpoint_file(name).absolute()) if directory else None
             tasks.append(RunTask(cell.parameters, cell.network, cell.labels, run, checkpoint))
     return tasks
+
+
+def with_companions(tasks: list[RunTask], n_classes: int) -> list[RunTask]:
+    """Let every run know which others could be trained together with it."""
+    groups: dict[str, list[RunTask]] = {}
+    for task in tasks:
+        if learns_side_by_side(task.parameters, task.network, n_classes):
+            identity = task.identity()
+            same = {key: identity.get(key) for key in (*OF_THE_RUN, "batch_size", *first_layer_settings())}
+            groups.setdefault(json.dumps(same, sort_keys=True), []).append(task)
+    companions = {
+        task.name: tuple(other for other in group if other is not task) for group in groups.values() for task in group
+    }
+    return [replace(task, companions=companions.get(task.name, ())) for task in tasks]
 
 
 def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:

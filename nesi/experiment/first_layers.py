@@ -20,13 +20,14 @@ from nesi.config.declaration import meanings
 from nesi.config.parameters import ExperimentParameters
 from nesi.config.values import WeightFile
 from nesi.errors import NesiError
+from nesi.networks import get_network
 from nesi.storage.arrays import load_arrays, save_arrays
 from nesi.storage.experiment_directory import FIRST_LAYER_PREFIX
 from nesi.training.trainer import Trainer
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 # What says which run it is: the settings that it depends on besides are declared in `nesi.config`.
-_OF_THE_RUN = ("dataset", "data", "seed", "threads", "run")
+OF_THE_RUN = ("dataset", "data", "seed", "threads", "run")
 
 
 def first_layer_settings() -> list[str]:
@@ -40,30 +41,16 @@ class FirstLayerFile:
     """Where the first layer of a run is, or will be when whoever needs it first has trained it."""
 
     def __init__(self, identity: dict[str, Any], batch_size: int, checkpoint: str) -> None:
-        keys = (*_OF_THE_RUN, *first_layer_settings())
+        keys = (*OF_THE_RUN, *first_layer_settings())
         self._about = {key: identity.get(key) for key in keys} | {"batch_size": batch_size}
         if identity["share_first_layer"]:
             self._about["run"] = None
         name = hashlib.sha256(json.dumps(self._about, sort_keys=True).encode()).hexdigest()[:16]
         self._path = Path(checkpoint).with_name(f"{FIRST_LAYER_PREFIX}{name}.npz")
 
-    @contextlib.contextmanager
-    def reserved(self, should_stop: Callable[[], bool]) -> Iterator[bool]:
-        """Keep others from training the same layer meanwhile; False if we were asked to stop while waiting for them."""
-        lock = FileLock(self._path.with_suffix(".lock"))
-        while True:
-            try:
-                lock.acquire(blocking=False)
-                break
-            except Timeout:
-                if should_stop():
-                    yield False
-                    return
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
-        try:
-            yield True
-        finally:
-            lock.release()
+    @property
+    def lock_file(self) -> Path:
+        return self._path.with_suffix(".lock")
 
     def load(self, trainer: Trainer) -> float | None:
         """Put the trainer behind its first phase; the seconds which that took, or None if there is nothing to load."""
@@ -83,11 +70,47 @@ class FirstLayerFile:
         save_arrays(self._path, {**trainer.state(), "run_seconds": np.asarray(seconds)}, self._about)
 
 
+@contextlib.contextmanager
+def reserved(lock_file: Path, should_stop: Callable[[], bool]) -> Iterator[bool]:
+    """Keep others from training the same layer meanwhile; False if we were asked to stop while waiting for them."""
+    lock = FileLock(lock_file)
+    while True:
+        try:
+            lock.acquire(blocking=False)
+            break
+        except Timeout:
+            if should_stop():
+                yield False
+                return
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
 def has_common_first_layer(parameters: ExperimentParameters, n_classes: int) -> bool:
     """Whether no label has a say in the first layer: greedy training that does not start from labeled class means."""
-    from_labels = parameters.W_init == "class_means" or (
+    return parameters.greedy and not _starts_from_labels(parameters, n_classes)
+
+
+def learns_side_by_side(parameters: ExperimentParameters, network: str, n_classes: int) -> bool:
+    """Whether the class layer is one of several on top of the same first layer, with both layers learning at once.
+
+    So it is for feedforward networks in paper mode. (Elsewhere every network has its own random numbers, and keeps
+    them.)
+    """
+    p = parameters
+    alone = p.mode != "paper" or get_network(network).recurrent or p.field_labels is not None or p.train_size
+    ends_by_itself = p.greedy or p.stopping or p.tolerance is not None
+    elsewhere = p.inference != "exact" or p.backend != "numba" or p.committee > 1
+    other_classes = p.label_noise is not None or p.R_init not in (None, "uniform")
+    return not (alone or ends_by_itself or elsewhere or other_classes or _starts_from_labels(p, n_classes))
+
+
+def _starts_from_labels(parameters: ExperimentParameters, n_classes: int) -> bool:
+    class_means = parameters.W_init == "class_means" or (
         parameters.W_init in (None, "auto") and n_classes == parameters.C
     )
     # Weights from files belong to their run, and the authors' way of drawing points depends on the labels.
-    from_the_authors = parameters.legacy is not None or isinstance(parameters.W_init, WeightFile)
-    return parameters.greedy and not from_labels and not from_the_authors
+    return class_means or parameters.legacy is not None or isinstance(parameters.W_init, WeightFile)

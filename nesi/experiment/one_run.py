@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +18,20 @@ import numpy as np
 import nesi
 from nesi.errors import NesiError
 from nesi.experiment.field_runs import about_field_labels, field_label_trainer
-from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer
+from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer, reserved
 from nesi.experiment.point_choice import PointList, choose_points
-from nesi.experiment.tasks import Progress, RunData, RunResult, RunTask
+from nesi.experiment.tasks import Progress, RunData, RunResult, RunTask, training_settings
 from nesi.experiment.trainers import trainer_of_run
 from nesi.fields.labels import with_hard_classes
 from nesi.fields.training import FieldLabelTrainer
 from nesi.labels import mask_labels
 from nesi.posteriors import percent_error
 from nesi.storage.arrays import Arrays, digest, load_arrays, save_arrays
+from nesi.storage.experiment_directory import FIRST_LAYER_PREFIX
 from nesi.storage.records import Record, StorageError
 from nesi.threads import limited_threads
 from nesi.trained import TrainedNetwork
+from nesi.training.side_by_side import SideBySideTrainer
 from nesi.training.stopping import self_labeling_advice
 from nesi.training.trainer import Trainer
 
@@ -54,7 +58,10 @@ def train_run(
         else:
             trainer = trainer_of_run(task, X_train, labels, data.n_classes)
         run = RunInProgress(task, _with_test_set(data, points), trainer, report, should_stop, started)
-        run.restore(warn)
+        if isinstance(trainer, SideBySideTrainer) and task.checkpoint:
+            run.train_beside_others(warn)
+        else:
+            run.restore(warn)
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
             run.first_layer()
         run.train()
@@ -133,8 +140,8 @@ class RunInProgress:
         """Train the first layer, or take it from a run that has."""
         assert isinstance(self.trainer, Trainer)  # fields get their labels without greedy training of points
         layer = FirstLayerFile(self.task.identity(), self.trainer.batch_size, str(self.task.checkpoint))
-        with layer.reserved(self._should_stop) as reserved:
-            if not reserved:
+        with reserved(layer.lock_file, self._should_stop) as ours:
+            if not ours:
                 raise RunInterrupted(self.task.name)
             wants_every_iteration = self.task.parameters.test_error_every > 0  # for the curve
             seconds = None if wants_every_iteration else layer.load(self.trainer)
@@ -143,6 +150,37 @@ class RunInProgress:
                 return
             self.train(only_first_layer=True)
             layer.save(self.trainer, self.seconds)
+
+    def train_beside_others(self, warn: Callable[[str], None]) -> None:
+        """Train the class layers of other runs as well, or find that another run has trained ours.
+
+        What is done of another run is left as its checkpoint, from which it is continued, or finished, by itself.
+        """
+        task, trainer = self.task, self.trainer
+        assert isinstance(trainer, SideBySideTrainer)
+        with reserved(self._file_of(f"{FIRST_LAYER_PREFIX}of-run{task.run}.lock"), self._should_stop) as ours:
+            if not ours:
+                raise RunInterrupted(task.name)
+            for other in task.companions:
+                if not self._file_of(f"{other.name}.npz").exists():
+                    labels = _training_set(self.data, choose_points(other, self.data))[1]
+                    settings = training_settings(other.parameters, other.network)
+                    trainer.add_companion(other.name, settings, labels)
+            self.restore(warn)
+            self.train()
+            self._leave_companions(trainer, everyone=True)
+
+    def _leave_companions(self, trainer: SideBySideTrainer, everyone: bool) -> None:
+        """Write the checkpoints of those that have had all their iterations, or of everyone."""
+        others = {other.name: other for other in self.task.companions}
+        for name in [name for name in trainer.companions if everyone or trainer.is_done(name)]:
+            extra = {"test_error_curve": self._curve_array()[:0], "run_seconds": np.array(self.seconds)}
+            path = self._file_of(f"{name}.npz")
+            save_arrays(path, {**trainer.state_of(name), **extra}, others[name].identity())
+            del trainer.companions[name]
+
+    def _file_of(self, name: str) -> Path:
+        return Path(str(self.task.checkpoint)).with_name(name)
 
     def train(self, only_first_layer: bool = False) -> None:
         task, saved = self.task, time.monotonic()
@@ -155,6 +193,8 @@ class RunInProgress:
             if every and info.iteration % every == 0:  # only if the user asked to look at the test set during training
                 error = self.trainer.trained().percent_error(self.data.X_test, self.data.y_test)
                 self._curve.append((int(info.iteration), error))
+            if isinstance(self.trainer, SideBySideTrainer):
+                self._leave_companions(self.trainer, everyone=False)
             stop = self._should_stop()
             if task.checkpoint and (stop or time.monotonic() - saved >= task.parameters.checkpoint_seconds):
                 self._save_checkpoint()
@@ -208,7 +248,9 @@ class RunInProgress:
             "n_test": len(data.y_test),
             "labeled_sha256": hashlib.sha256(labeled.astype("<i8").tobytes()).hexdigest(),
             "weights_sha256": digest({"W": network.W, "R": network.R}),
+            "self_labeled": float(trainer.history["self_labeled"][-1]),  # share of the points, in the last iteration
             "settings": task.settings(),
+            "resolved": trainer.account(),
             "versions": versions(),
         }
         details: Arrays = {name: np.asarray(values, dtype=float) for name, values in trainer.history.items()}
@@ -230,15 +272,31 @@ def _confusion(posterior: np.ndarray, data: RunData) -> np.ndarray:
     return confusion
 
 
+@cache
 def versions() -> dict[str, str]:
     """What the numbers were made with."""
     found = {"python": platform.python_version(), "nesi": nesi.__version__}
+    if (commit := source_commit()) is not None:
+        found["commit"] = commit
     for package in ("numpy", "scipy", "pytensor", "numba"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def source_commit() -> str | None:
+    """The commit that NeSi is run from, marked if files differ from it; None if it was installed otherwise."""
+    root = Path(nesi.__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None
 
 
 def _number(value: float) -> float | None:

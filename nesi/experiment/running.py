@@ -8,7 +8,14 @@ from pathlib import Path
 
 from nesi.config.parameters import ExperimentParameters, first_difference
 from nesi.errors import NesiError
-from nesi.experiment.cells import all_tasks, describe_dataset, load_dataset, run_data, sensible_threads
+from nesi.experiment.cells import (
+    all_tasks,
+    describe_dataset,
+    load_dataset,
+    run_data,
+    sensible_threads,
+    with_companions,
+)
 from nesi.experiment.cluster import execute_on_cluster
 from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
 from nesi.experiment.progress import ProgressDisplay
@@ -54,7 +61,7 @@ def run_experiment(
         kept = parameters if stored is None else parameters.widened(stored, parameters.train_size or len(data.y_train))
         _prepare_directory(kept, place, describe_dataset(dataset, data))
         done = {name_of(record) for record in records}
-        pending = [task for task in tasks if task.name not in done]
+        pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
         writer = ResultWriter(place, records, len(tasks), pending, quiet)
         try:

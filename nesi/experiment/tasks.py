@@ -28,6 +28,7 @@ class RunTask:
     labels: int
     run: int
     checkpoint: str | None = None
+    companions: tuple[RunTask, ...] = ()  # other runs that are still to do and have the same first layer
 
     @property
     def name(self) -> str:

@@ -114,6 +114,10 @@ class FieldLabelTrainer:
     def iteration(self) -> int:
         return len(self._history_before["seconds"]) + self._stage.iteration
 
+    def account(self) -> dict[str, Any]:
+        """See `Trainer.account`; of the stage that the network is in."""
+        return self._stage.account()
+
     @property
     def phase(self) -> str:
         return self._stage.phase

@@ -31,7 +31,7 @@ def storing(path: Path) -> Iterator[None]:
             errno.EDQUOT: "make room and continue with --resume",
             errno.EACCES: "check the permissions or choose another --out",
             errno.EROFS: "choose another --out",
-        }.get(error.errno or 0, "mend it and continue with --resume")
+        }.get(error.errno or 0, "fix this and continue with --resume")
         reason = error.strerror or type(error).__name__
         raise StorageError(f"cannot write {path}: {reason}; {remedy}.") from None
 

@@ -32,6 +32,34 @@ class _Setting(NamedTuple):
         return np.bincount(self.labels[self.labels >= 0], minlength=self.K)
 
 
+class StartNames(NamedTuple):
+    """Where W and R start, after 'auto' and defaults are resolved; 'given' for weights that are given."""
+
+    W: str
+    R: str
+
+
+def start_names(
+    W_start: Start, R_start: Start, labels: np.ndarray, n_classes: int, settings: TrainingSettings
+) -> StartNames:
+    """The starts that `initial_weights` uses."""
+    W_name = _known_name(W_start, W_STARTS, "W_init") or "auto"
+    R_name = _known_name(R_start, R_STARTS, "R_init") or "uniform"
+    if isinstance(R_start, np.ndarray):
+        R_name = "given"
+    if isinstance(W_start, np.ndarray):
+        return StartNames("given", R_name)
+    if W_name == "auto":
+        every_class = np.bincount(labels[labels >= 0], minlength=n_classes).all()
+        if R_name == "points":
+            W_name = "points"
+        elif n_classes == settings.C and every_class:
+            W_name = "class_means"
+        else:
+            W_name = "points" if settings.inference == "truncated" else "data"
+    return StartNames(W_name, R_name)
+
+
 def initial_weights(
     W_start: Start,
     R_start: Start,
@@ -49,7 +77,8 @@ def initial_weights(
     points          halfway between a training point and the mean of all (ours; the default of truncated posteriors)
     single_points   a training point
     random, even    U(0, 1); 1/D
-    auto            class_means in the complete setting C = K, if every class has a label; else the default
+    auto            points if R starts from points, class_means in the complete setting C = K if every class has a
+                    label; else the default
 
     R, an array or
     uniform         R_kc = 1/C, the default
@@ -58,14 +87,10 @@ def initial_weights(
     random          U(0, 1)
     """
     C, K, G, dtype = settings.C, n_classes, settings.committee, settings.dtype
-    overcomplete = "points" if settings.inference == "truncated" else "data"
     setting = _Setting(data, labels, C, K, dtype, rng)
-    W_name = _known_name(W_start, W_STARTS, "W_init") or "auto"
-    R_name = _known_name(R_start, R_STARTS, "R_init") or "uniform"
-    if W_name == "auto":
-        W_name = "class_means" if C == K and setting.label_counts.all() else overcomplete
-    if not isinstance(R_start, np.ndarray) and R_name == "points":
-        if isinstance(W_start, np.ndarray) or W_name != "points":
+    W_name, R_name = start_names(W_start, R_start, labels, n_classes, settings)
+    if R_name == "points":
+        if W_name != "points":
             raise NesiError("R_init is 'points', which needs units that start from points: use W_init='points'.")
         origins = [_origins(setting) for _ in range(G)]
         R = np.hstack([_R_of_origins(labels[part], K, dtype) for part in origins])

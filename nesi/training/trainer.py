@@ -24,7 +24,7 @@ from nesi.label_model import label_model, read_labels
 from nesi.networks import get_network
 from nesi.observations import Observations, checked_weights
 from nesi.trained import TrainedNetwork
-from nesi.training.initialization import Start, initial_weights
+from nesi.training.initialization import Start, initial_weights, start_names
 from nesi.training.learning_rates import Lesson
 from nesi.training.phases import ClassLayerPhase, EnginePhase, Phase
 from nesi.training.settings import TrainingSettings
@@ -70,9 +70,11 @@ class Trainer:
         of_classes = label_model(n_classes, settings.class_prior, settings.label_noise)
         numbers, classes, labels_mean = read_labels(labels, data.n_points, of_classes)
         self._lesson = Lesson(settings, n_classes, data, numbers, labels_mean, weights, seen)
+        self.starts = start_names(W_init, R_init, classes, n_classes, settings)
         W, R = initial_weights(W_init, R_init, data, classes, n_classes, settings, rng)
         self.iteration = 0
         self._phase_ends: list[int] = []
+        self._ended_by: list[str] = []
         self._engine = self._new_engine(W, R)
         self._stopping = LikelihoodDrop(settings.stopping_width) if settings.stopping else None
         self.stopped_at: int | None = None
@@ -144,6 +146,17 @@ class Trainer:
         """T1.4 of all training points, without what is negligible; one row per point and member of the committee."""
         return self._engine.activities(self._lesson.data)
 
+    def account(self) -> dict[str, Any]:
+        """How it was trained, after everything automatic was resolved; for records."""
+        starts = [0, *self._phase_ends]
+        phases = [
+            {"learning": name, "iterations": end - start, "ended_by": reason}
+            for name, start, end, reason in zip(
+                self.settings.phases, starts, self._phase_ends, self._ended_by, strict=False
+            )
+        ]
+        return {"batch_size": self.batch_size, "W_init": self.starts.W, "R_init": self.starts.R, "phases": phases}
+
     def training_log_likelihood(self) -> float:
         """The mean over the training points, with all that is known about their labels: to choose among starts."""
         engine = ExactEngine(self._spec, self.W, self.R, self.settings.A, self.settings.threshold)
@@ -164,8 +177,8 @@ class Trainer:
         info = IterationInfo(self.iteration, phase.name, result.log_likelihood, share, seconds)
         for name, values in self.history.items():
             values.append(getattr(info, name))
-        if self._phase_is_over(phase, info):
-            self._end_phase()
+        if (reason := self._reason_to_end(phase, info)) is not None:
+            self._end_phase(reason)
         return info
 
     def _new_batches(self) -> list[np.ndarray]:
@@ -178,9 +191,10 @@ class Trainer:
         """Greedy training goes on with the second layer at once: W is as given and stays as it is."""
         if self.phase != "first":
             raise NesiError("Only greedy training can leave the first layer as it is: use greedy=True.")
-        self._end_phase()
+        self._end_phase("taken over")
 
-    def _phase_is_over(self, phase: Phase, info: IterationInfo) -> bool:
+    def _reason_to_end(self, phase: Phase, info: IterationInfo) -> str | None:
+        """What ends the phase after this iteration, if anything does."""
         settings, start = self.settings, self._phase_ends[-1] if self._phase_ends else 0
         if phase.changes_likelihood:
             if self._stopping is not None and self._stopping.update(
@@ -188,16 +202,17 @@ class Trainer:
             ):
                 self.stopped_at, weights = self._stopping.centre()
                 self._engine.set_weights(weights["W"], weights["R"])
-                return True
+                return "stopping criterion"
             or_falls = self._stopping is None
             if settings.tolerance is not None and has_converged(self.history, settings.tolerance, start, or_falls):
                 self.converged_at = self.iteration
-                return True
-        return self.iteration - start >= settings.iterations_of(phase.name)
+                return "tolerance"
+        return "iterations" if self.iteration - start >= settings.iterations_of(phase.name) else None
 
-    def _end_phase(self) -> None:
+    def _end_phase(self, reason: str) -> None:
         W, R = self.W, self.R
         self._phase_ends.append(self.iteration)
+        self._ended_by.append(reason)
         if self.finished:
             return
         if self.phase == "second":
@@ -228,6 +243,7 @@ class Trainer:
             "iteration": np.asarray(self.iteration),
             "ends": np.asarray([-1 if end is None else end for end in (self.stopped_at, self.converged_at)]),
             "phase_ends": np.asarray(self._phase_ends, dtype=np.int64),
+            "ended_by": np.frombuffer(json.dumps(self._ended_by).encode(), dtype=np.uint8),
             "random_state": np.frombuffer(json.dumps(self._rng.bit_generator.state).encode(), dtype=np.uint8),
         }
         state |= {f"history.{name}": np.asarray(values, np.float64) for name, values in self.history.items()}
@@ -252,6 +268,9 @@ class Trainer:
         search = _part(state, "search.")
         self._engine.restore(search)
         self._phase_ends = [int(end) for end in state["phase_ends"]]
+        # Earlier versions did not say what ended a phase.
+        self._ended_by = json.loads(bytes(state.get("ended_by", np.frombuffer(b"[]", np.uint8))).decode())
+        self._ended_by += ["unknown"] * (len(self._phase_ends) - len(self._ended_by))
         self.iteration = int(state["iteration"])
         self.stopped_at, self.converged_at = (None if end < 0 else int(end) for end in state["ends"])
         self._engine = self._new_engine(state["W"], state["R"])

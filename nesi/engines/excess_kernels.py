@@ -1,0 +1,310 @@
+"""W for sparse data, kept so that a step costs as much as the entries of its mini-batch, not as much as all of W.
+
+Every input has a background of 1 (T1.3), so that what T1.7 forgets and what it learns from the background cancel but
+for the excess over it: W = 1 + V, and V_cd shrinks by the same factor for all d. The factor is kept apart as a scale
+a_c, and only inputs that occur in the mini-batch change V. What is left is sum_d log W_cd, to which all inputs
+contribute. With q = V / (1 + V) when the scale was 1, and z = a - 1,
+
+    sum_d log(1 + a V_d) = sum_d log(1 + V_d) + sum_d log(1 + q_d z),    log(1 + q z) = q z - (q z)^2 / 2 + ...
+
+so that the sums of the powers of q are enough, and these change only where V does. When a scale is too far from 1 for
+the series, there is one pass over all of V, which sets the scales to 1 again and sums up anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+import scipy.sparse as sp
+from numba import njit, prange
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+
+from nesi.engines import fast_math
+from nesi.engines.kernels import FAST_FLAGS, SMALL, parallel_njit, register_kernel
+
+POWERS = 8  # terms of the series
+_FURTHEST = 0.1  # from a scale of 1: the first term that is left out is then below 1e-10
+_SMALLEST_EXCESS = -0.5  # with smaller ones, which only weights from elsewhere have, |q| would exceed 1
+_MANY_ENTRIES = 1 / 8  # per input: with more, a pass over all of V costs less than to keep the sums of powers
+_PARTS = 16  # ranges of inputs, each summed up by itself: results do not depend on the number of threads
+
+# Divisions that are not checked for zero one by one, so that loops with them are vectorised.
+_unchecked_njit = njit(fastmath=FAST_FLAGS, error_model="numpy")
+
+
+def sums_of_powers(V: np.ndarray) -> np.ndarray:
+    """Row 0: sum_d log(1 + V_dc); row j: sum_d q_dc^j. One column per unit."""
+    W = 1 + V.astype(np.float64)
+    q = (W - 1) / W
+    power = np.ones_like(q)
+    rows = [np.log(W).sum(axis=0)]
+    for _ in range(POWERS):
+        power *= q
+        rows.append(power.sum(axis=0))
+    return np.array(rows)
+
+
+def may_be_lazy(V: np.ndarray) -> bool:
+    """Whether the series converges quickly for these weights."""
+    return bool(V.min(initial=0) >= _SMALLEST_EXCESS)
+
+
+# ---- sum_d y_d log W_cd ------------------------------------------------------------------------------------
+
+
+class ExcessDrive(Op):
+    """(data, columns, row_starts, V, scale, sums) -> the bottom-up term of T1.5; V has one row per input.
+
+    Accumulated in float64: with 61188 words the sums reach 10^4, and the softmax needs their differences.
+    """
+
+    __props__ = ()
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dmatrix()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        data, columns, row_starts, V, scale, _ = inputs
+        log_W = np.log(1 + scale * V.astype(np.float64))
+        x = sp.csr_array((data.astype(np.float64), columns, row_starts), shape=(len(row_starts) - 1, len(V)))
+        output_storage[0][0] = x @ log_W + log_W.sum(axis=0)
+
+
+@_unchecked_njit
+def _background(scale, sums):  # type: ignore[no-untyped-def]
+    """sum_d log W_cd of every unit."""
+    result = np.empty(scale.shape[0], dtype=np.float64)
+    for c in range(scale.shape[0]):
+        distance, total = 1 - scale[c], sums[0, c]
+        power = 1.0
+        for j in range(1, sums.shape[0]):
+            power *= distance
+            total -= power * sums[j, c] / j
+        result[c] = total
+    return result
+
+
+@_unchecked_njit
+def _drive_of_text(data, columns, first, last, V, scale, drive):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        x, row = data[i], V[columns[i]]
+        for c in range(drive.shape[0]):
+            drive[c] += np.float64(x) * np.float64(fast_math.log(V.dtype.type(1) + scale[c] * row[c]))
+
+
+@_unchecked_njit
+def _drive_from_table(data, columns, first, last, log_W, drive):  # type: ignore[no-untyped-def]
+    for i in range(first, last):
+        x, row = np.float64(data[i]), log_W[columns[i]]
+        for c in range(drive.shape[0]):
+            drive[c] += x * np.float64(row[c])
+
+
+@_unchecked_njit
+def _logs_of_inputs(V, scale, log_W, first, last):  # type: ignore[no-untyped-def]
+    for d in range(first, last):
+        row, log_row = V[d], log_W[d]
+        for c in range(V.shape[1]):
+            log_row[c] = fast_math.log(V.dtype.type(1) + scale[c] * row[c])
+
+
+@parallel_njit
+def _drive_kernel(data, columns, row_starts, V, scale, sums):  # type: ignore[no-untyped-def]
+    n_points, (D, C) = row_starts.shape[0] - 1, V.shape
+    drive, background = np.empty((n_points, C), dtype=np.float64), _background(scale, sums)
+    rounded = scale.astype(V.dtype)
+    if data.shape[0] * C < SMALL:
+        for n in range(n_points):
+            drive[n] = background
+            _drive_of_text(data, columns, row_starts[n], row_starts[n + 1], V, rounded, drive[n])
+    elif data.shape[0] < D:
+        for n in prange(n_points):
+            drive[n] = background
+            _drive_of_text(data, columns, row_starts[n], row_starts[n + 1], V, rounded, drive[n])
+    else:  # every logarithm is needed several times
+        log_W = np.empty_like(V)
+        for part in prange(_PARTS):
+            _logs_of_inputs(V, rounded, log_W, part * D // _PARTS, (part + 1) * D // _PARTS)
+        for n in prange(n_points):
+            drive[n] = background
+            _drive_from_table(data, columns, row_starts[n], row_starts[n + 1], log_W, drive[n])
+    return drive
+
+
+# ---- T1.7 ----------------------------------------------------------------------------------------------------
+
+
+class ExcessUpdate(Op):
+    """(V, scale, sums, excess, lazy, forgotten, gains, data, columns, row_starts) -> T1.7 in place, for the first five.
+
+    W += gains^T (1 + x) - forgotten W, that is (1 - forgotten) V + gains^T x, where forgotten = sum_n gains (as in both
+    mini-batch rules). `excess` is sum_d V_cd. `lazy` (one number) says whether the sums of powers can be used.
+    """
+
+    __props__ = ()
+    destroy_map = {place: [place] for place in range(5)}  # noqa: RUF012
+
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, variables, [variable.type() for variable in variables[:5]])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        V, scale, sums, excess, lazy, forgotten, gains, data, columns, row_starts = inputs
+        x = sp.csr_array((data, columns, row_starts), shape=(len(row_starts) - 1, len(V)))
+        V *= scale * (1 - forgotten)
+        V += x.T @ gains
+        scale[...] = 1
+        sums[...] = sums_of_powers(V)
+        excess[...] = V.sum(axis=0, dtype=np.float64)
+        lazy[...] = may_be_lazy(V)
+        for storage, value in zip(output_storage, (V, scale, sums, excess, lazy), strict=True):
+            storage[0] = value
+
+
+@_unchecked_njit
+def _learn(V, inverse, gains, data, columns, row_starts, first, last):  # type: ignore[no-untyped-def]
+    """The inputs from first to last, without the sums."""
+    for n in range(gains.shape[0]):
+        own = gains[n]
+        for i in range(row_starts[n], row_starts[n + 1]):
+            if first <= columns[i] < last:
+                x, row = data[i], V[columns[i]]
+                for c in range(row.shape[0]):
+                    row[c] += own[c] * x * inverse[c]
+
+
+@_unchecked_njit
+def _learn_with_sums(V, inverse, gains, data, columns, row_starts, first, last, change):  # type: ignore[no-untyped-def]
+    """The inputs from first to last; what that adds to the sums is added to `change`."""
+    one = V.dtype.type(1)
+    s0, s1, s2, s3, s4 = change[0], change[1], change[2], change[3], change[4]
+    s5, s6, s7, s8 = change[5], change[6], change[7], change[8]
+    for n in range(gains.shape[0]):
+        own = gains[n]
+        for i in range(row_starts[n], row_starts[n + 1]):
+            if first <= columns[i] < last:
+                x, row = data[i], V[columns[i]]
+                for c in range(row.shape[0]):
+                    before = row[c]
+                    after = before + own[c] * x * inverse[c]
+                    row[c] = after
+                    q, p = after / (one + after), before / (one + before)
+                    q2, p2 = q * q, p * p
+                    q4, p4 = q2 * q2, p2 * p2
+                    s0[c] += np.float64(fast_math.log((one + after) / (one + before)))
+                    s1[c] += np.float64(q - p)
+                    s2[c] += np.float64(q2 - p2)
+                    s3[c] += np.float64(q2 * q - p2 * p)
+                    s4[c] += np.float64(q4 - p4)
+                    s5[c] += np.float64(q4 * q - p4 * p)
+                    s6[c] += np.float64(q4 * q2 - p4 * p2)
+                    s7[c] += np.float64(q4 * q2 * q - p4 * p2 * p)
+                    s8[c] += np.float64(q4 * q4 - p4 * p4)
+
+
+@_unchecked_njit
+def _sum_up(V, first, last, sums):  # type: ignore[no-untyped-def]
+    """Adds the inputs from first to last to `sums`, and returns the smallest of them."""
+    one = V.dtype.type(1)
+    smallest = V.dtype.type(0)
+    s0, s1, s2, s3, s4 = sums[0], sums[1], sums[2], sums[3], sums[4]
+    s5, s6, s7, s8 = sums[5], sums[6], sums[7], sums[8]
+    for d in range(first, last):
+        row = V[d]
+        for c in range(row.shape[0]):
+            smallest = min(smallest, row[c])
+            q = row[c] / (one + row[c])
+            q2 = q * q
+            q4 = q2 * q2
+            s0[c] += np.float64(fast_math.log(one + row[c]))
+            s1[c] += np.float64(q)
+            s2[c] += np.float64(q2)
+            s3[c] += np.float64(q2 * q)
+            s4[c] += np.float64(q4)
+            s5[c] += np.float64(q4 * q)
+            s6[c] += np.float64(q4 * q2)
+            s7[c] += np.float64(q4 * q2 * q)
+            s8[c] += np.float64(q4 * q4)
+    return smallest
+
+
+@_unchecked_njit
+def _sum_up_logs(V, first, last, sums):  # type: ignore[no-untyped-def]
+    """The logarithms alone, for steps that go through all of V each time."""
+    s0 = sums[0]
+    for d in range(first, last):
+        row = V[d]
+        for c in range(row.shape[0]):
+            s0[c] += np.float64(fast_math.log(V.dtype.type(1) + row[c]))
+
+
+@_unchecked_njit
+def _shrink(V, factor, first, last):  # type: ignore[no-untyped-def]
+    for d in range(first, last):
+        row = V[d]
+        for c in range(row.shape[0]):
+            row[c] *= factor[c]
+
+
+@njit
+def _far_from_one(scale, forgotten):  # type: ignore[no-untyped-def]
+    return not (scale * (1 - forgotten)).min() >= 1 - _FURTHEST
+
+
+@njit
+def _excess_after(excess, forgotten, gains, data, row_starts):  # type: ignore[no-untyped-def]
+    for c in range(excess.shape[0]):
+        excess[c] *= 1 - np.float64(forgotten[c])
+    for n in range(gains.shape[0]):
+        total = 0.0
+        for i in range(row_starts[n], row_starts[n + 1]):
+            total += data[i]
+        for c in range(excess.shape[0]):
+            excess[c] += np.float64(gains[n, c]) * total
+
+
+@parallel_njit
+def _update_kernel(V, scale, sums, excess, lazy, forgotten, gains, data, columns, row_starts):  # type: ignore[no-untyped-def]
+    D, C = V.shape
+    _excess_after(excess, forgotten, gains, data, row_starts)
+    parts = 1 if data.shape[0] * C < SMALL else _PARTS
+    many = data.shape[0] > D * _MANY_ENTRIES
+    if lazy[0] and not many and not _far_from_one(scale, forgotten):
+        for c in range(C):
+            scale[c] *= 1 - np.float64(forgotten[c])
+        inverse = (1 / scale).astype(V.dtype)
+        change = np.zeros((parts, POWERS + 1, C), dtype=np.float64)
+        if parts == 1:
+            _learn_with_sums(V, inverse, gains, data, columns, row_starts, 0, D, change[0])
+        else:
+            for part in prange(parts):
+                first, last = part * D // parts, (part + 1) * D // parts
+                _learn_with_sums(V, inverse, gains, data, columns, row_starts, first, last, change[part])
+        for part in range(parts):
+            sums += change[part]
+        return V, scale, sums, excess, lazy
+    factor, ones = (scale * (1 - forgotten.astype(np.float64))).astype(V.dtype), np.ones(C, dtype=V.dtype)
+    new_sums, smallest = np.zeros((_PARTS, POWERS + 1, C), dtype=np.float64), np.zeros(_PARTS, dtype=V.dtype)
+    for part in prange(_PARTS):
+        first, last = part * D // _PARTS, (part + 1) * D // _PARTS
+        _shrink(V, factor, first, last)
+        _learn(V, ones, gains, data, columns, row_starts, first, last)
+        if many:
+            _sum_up_logs(V, first, last, new_sums[part])
+        else:
+            smallest[part] = _sum_up(V, first, last, new_sums[part])
+    scale[:] = 1
+    sums[:] = 0
+    for part in range(_PARTS):
+        sums += new_sums[part]
+    lazy[0] = not many and smallest.min() >= _SMALLEST_EXCESS
+    return V, scale, sums, excess, lazy
+
+
+_DRIVE = (_background, _drive_of_text, _drive_from_table, _logs_of_inputs, _drive_kernel)
+register_kernel(ExcessDrive, lambda op: _drive_kernel, *_DRIVE)
+_UPDATE = (_learn, _learn_with_sums, _sum_up, _sum_up_logs, _shrink, _far_from_one, _excess_after, _update_kernel)
+register_kernel(ExcessUpdate, lambda op: _update_kernel, *_UPDATE)
