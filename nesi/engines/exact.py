@@ -162,7 +162,7 @@ class _Graph:
                 return kernels.MiniBatchDrive()(self.y, self.state["log_W"])
             return equations.bottom_up_drive(self.y, self.state["log_W"])
         if _keeps_excess(self.spec):
-            weights = (self.state[name] for name in ("V", "scale", "sums"))
+            weights = (self.state[name] for name in ("V", "scale", "sums", "lazy"))
             return excess_kernels.ExcessDrive()(*self.points, *weights)
         background = self.state["log_W_sum"][None, :]
         # Always true: JAX can't make an array of a size that is a variable.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nesi.engines.backend import State
-from nesi.engines.excess_kernels import may_be_lazy, sums_of_powers
+from nesi.engines.excess_kernels import summed_up
 
 _UNITS_FOR_REFERENCE = 2000  # at most; any value near the mean does
 
@@ -72,13 +72,9 @@ class ExcessWeights:
         """As if training started again from W, so that it goes on bit for bit when it does."""
         V = self.W.T - np.asarray(1, self._dtype)
         V = np.ascontiguousarray(V)
-        self.arrays |= {
-            "V": V,
-            "scale": np.ones(V.shape[1]),
-            "sums": sums_of_powers(V),
-            "excess": V.sum(axis=0, dtype="float64"),
-            "lazy": np.array([float(may_be_lazy(V))]),
-        }
+        sums, lazy = summed_up(V)
+        excess = V.sum(axis=0, dtype="float64")
+        self.arrays |= {"V": V, "scale": np.ones(V.shape[1]), "sums": sums, "excess": excess, "lazy": lazy}
 
     @property
     def W(self) -> np.ndarray:
