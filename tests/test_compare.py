@@ -10,6 +10,7 @@ import pytest
 
 from nesi.errors import NesiError
 from nesi.report.comparison import BETTER, NOT_PUBLISHED, TOO_FEW, WITHIN_NOISE, WORSE, collect, summarize, welch
+from nesi.report.deviations import OTHER_SETTINGS
 from nesi.report.tables import terminal_table
 from nesi.storage.records import append_record
 
@@ -63,7 +64,8 @@ def test_verdicts(errors: list[float], verdict: str) -> None:
 def test_verdicts_are_counted() -> None:
     errors = {"ff": (18.0, 18.1, 18.2), "r+": (4.9, 5.0, 4.8), "ff+": (9.0, 9.1, 9.2)}
     found = [record(run, e, network=name) for name, each in errors.items() for run, e in enumerate(each)]
-    assert "Of 3 cells 1 better, 1 within noise, 1 worse." in terminal_table(summarize(found))
+    sentence = "Of 3 cells with a verdict that were made by the paper's algorithm: 1 better, 1 within noise, 1 worse."
+    assert sentence in terminal_table(summarize(found))
     assert "cells" not in terminal_table(summarize(found[:3]))
 
 
@@ -87,7 +89,10 @@ def test_equal_runs_without_spread_do_not_divide_by_zero() -> None:
 def test_other_settings_are_pointed_out() -> None:
     (cell,) = summarize([record(1, 5.0, settings={**SETTINGS, "C": 500})])
     assert cell.differs_from_paper == {"C": [500, 10000]}
-    assert "not the paper's settings: C = 500 (paper: 10000)" in terminal_table([cell])
+    assert cell.algorithm == OTHER_SETTINGS
+    table = terminal_table([cell])
+    assert "other settings (a)" in table
+    assert "(a) C = 500 (paper: 10000)." in table
 
 
 def test_one_label_per_class_has_2000_iterations_in_the_paper() -> None:

@@ -100,11 +100,15 @@ def test_verdicts_are_counted_table_by_table(tmp_path: Path) -> None:
     assert code == 0
     cells = summarize(collect([ROOT / name for name in directories]))
     better, noise, worse = (sum(c.verdict == verdict for c in cells) for verdict in ("better", "within noise", "worse"))
-    assert output.splitlines()[-1].split() == ["all", "40", "40", str(better), str(noise), str(worse)]
-    assert [line.split("  ")[0] for line in output.splitlines()[2:4]] == [
-        "20 Newsgroups, 6 topics",
-        "MNIST, permutation invariant",
-    ]
+    last = ["all", "another", "algorithm", "40", str(better), str(noise), str(worse), "0", "0"]
+    assert output.splitlines()[-1].split() == last
+    titles = ["20 Newsgroups, 6 topics", "MNIST, permutation invariant", "all"]
+    assert [line.split("  ")[0] for line in output.splitlines()[2:]] == [*titles, *titles]
+    code, output = nesi("compare", "--count", *(ROOT / "results" / f"minibatch-{size}" for size in (1, 10, 100)))
+    assert code == 0
+    assert output.splitlines()[-3].split()[:4] == ["all", "the", "paper's", "algorithm"]
+    assert output.splitlines()[-3].split()[-1] == "0"  # all three were run with the paper's own rule
+    assert output.splitlines()[-1].split()[-1] == "3"
     code, output = nesi("compare", "--count", ROOT / "results" / "nist_vowels")
     assert code == 2
     assert "the paper has no numbers for these runs" in output
@@ -117,7 +121,8 @@ def test_verdicts_are_counted_table_by_table(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text(f"<!-- nesi compare --count {' '.join(directories)} -->\n<!-- end -->\n")
     assert nesi("quote", document, "--root", ROOT)[0] == 0
-    assert f"| all | 40 | 40 | {better} | {noise} | {worse} |\n\n<!-- end -->" in document.read_text()
+    last = f"| all | another algorithm | 40 | {better} | {noise} | {worse} | 0 | 0 |\n\n<!-- end -->"
+    assert last in document.read_text()
 
 
 def test_every_directory_of_results_is_explained() -> None:

@@ -14,8 +14,9 @@ from scipy import stats
 from nesi.config.declaration import columns
 from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
-from nesi.networks import NETWORKS, get_network
-from nesi.report.published import PublishedCell, PublishedExperiment, published_experiment
+from nesi.networks import NETWORKS
+from nesi.report.deviations import THE_PAPERS, differences, in_words, kind_of
+from nesi.report.published import PublishedCell, published_experiment
 from nesi.storage.experiment_directory import ExperimentDirectory
 from nesi.storage.records import Record
 
@@ -49,13 +50,16 @@ class Cell:
     difference: float | None
     z: float | None
     verdict: str
-    differs_from_paper: dict[str, Any]
+    differs_from_paper: dict[str, Any]  # key -> [ours, the paper's]
     C: int | None
     inference: str
     mean_log_likelihood: float
     mean_seconds: float
     fields: int | None = None  # how many fields were labeled instead of points
     settings: dict[str, Any] = field(default_factory=dict)
+    algorithm: str = THE_PAPERS  # or with other settings, or another algorithm
+    deviations: list[str] = field(default_factory=list)  # what differs from the paper, in words
+    iterations: list[int] = field(default_factory=list)  # the fewest and the most that were really run
 
 
 def collect(directories: list[Path]) -> list[Record]:
@@ -123,11 +127,19 @@ def _cell(records: list[Record]) -> Cell:
     runs, mean = len(errors), statistics.fmean(errors)
     std = statistics.stdev(errors) if runs > 1 else None
     sem = std / math.sqrt(runs) if std is not None else None
+    iterations = [int(record["iterations"]) for record in records if "iterations" in record]
     experiment = published_experiment(str(first.get("experiment") or first["dataset"]))
     paper = experiment.cell(first["network"], first["labels"], first["settings"]) if experiment else None
     z, verdict = None, NOT_PUBLISHED
     if paper is not None:
         z, verdict = welch(mean, sem, runs, paper.mean, paper.sem, paper.runs, paper.std)
+    differs, words = {}, []
+    if experiment is not None and paper is not None:
+        differs = differences(records, experiment, paper)
+        words = in_words(differs, records)
+        questions = _different_questions(first["settings"], paper)
+        differs |= questions
+        words += [f"{key} = {ours} (paper: {theirs})" for key, (ours, theirs) in questions.items()]
     return Cell(
         experiment=str(first.get("experiment") or first["dataset"]),
         dataset=first["dataset"],
@@ -147,48 +159,35 @@ def _cell(records: list[Record]) -> Cell:
         difference=mean - paper.mean if paper else None,
         z=z,
         verdict=verdict,
-        differs_from_paper=_differences(first, experiment, paper) if experiment and paper else {},
+        differs_from_paper={key: list(pair) for key, pair in differs.items()},
         C=first["settings"].get("C"),
         inference=first["inference"],
         mean_log_likelihood=statistics.fmean(float(record["log_likelihood"]) for record in records),
         mean_seconds=statistics.fmean(float(record["seconds"]) for record in records),
         fields=(first["settings"].get("field_labels") or {}).get("fields"),
         settings={key: first["settings"][key] for key in TELLING if key in first["settings"]},
+        algorithm=kind_of(differs),
+        deviations=words,
+        iterations=[min(iterations), max(iterations)] if iterations else [],
     )
 
 
-def _differences(record: Record, experiment: PublishedExperiment, paper: PublishedCell) -> dict[str, Any]:
-    """Free parameters in which the run is not what the paper ran: key -> (ours, the paper's)."""
-    wanted = dict(experiment.settings)
-    # The paper gave the + networks 2000 iterations with one label per class.
-    self_labeling = get_network(record["network"]).self_labeling
-    if wanted.get("iterations") == 500 and self_labeling and paper.labels == experiment.classes:
-        wanted["iterations"] = 2000
-    if not self_labeling:
-        wanted.pop("threshold", None)
-    settings = record["settings"]
-    found = {key: [settings[key], value] for key, value in wanted.items() if key in settings and settings[key] != value}
-    if record.get("n_train") not in (None, experiment.train):
-        found["training points"] = [record["n_train"], experiment.train]
-    return found | _different_questions(settings, paper)
-
-
-def _different_questions(settings: dict[str, Any], paper: PublishedCell) -> dict[str, Any]:
+def _different_questions(settings: dict[str, Any], paper: PublishedCell) -> dict[str, tuple[Any, Any]]:
     """In the paper a person labeled randomly chosen fields."""
     options = settings.get("field_labels")
     if not options:
         return {}
-    found: dict[str, Any] = {}
+    found: dict[str, tuple[Any, Any]] = {}
     if options["by"] == "oracle":
-        found["fields labeled by"] = ["oracle", "person"]
+        found["fields labeled by"] = ("oracle", "person")
     if options["fields"] != paper.fields:
-        found["fields labeled"] = [options["fields"], paper.fields]
+        found["fields labeled"] = (options["fields"], paper.fields)
     if options["choose"] != "random" and options["fields"] != settings.get("C"):
-        found["choice of fields"] = [options["choose"], "random"]
+        found["choice of fields"] = (options["choose"], "random")
     if options["answers"] != "class":
-        found["answers"] = [options["answers"], "class"]
+        found["answers"] = (options["answers"], "class")
     if options.get("spread") and options["fields"] != settings.get("C"):
-        found["answers spread to similar fields"] = [True, False]
+        found["answers spread to similar fields"] = (True, False)
     return found
 
 

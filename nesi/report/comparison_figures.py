@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from nesi.report.comparison import Cell
+from nesi.report.deviations import THE_PAPERS
 from nesi.report.figures import NETWORK_COLOURS, new_figure, plain
 from nesi.report.published import CompetingMethod, PublishedExperiment
 
@@ -50,9 +51,18 @@ def error_by_labels(
     return figure
 
 
+def _made_by(cells: list[Cell]) -> str:
+    """Whether a curve is the paper's algorithm: said only where the paper has something to compare it with."""
+    compared = [cell for cell in cells if cell.published_mean is not None]
+    if not compared:
+        return ""
+    kinds = list(dict.fromkeys(cell.algorithm for cell in compared))
+    return f" ({' and '.join(kinds)})" if kinds != [THE_PAPERS] else " (the paper's algorithm)"
+
+
 def _rank(name: str) -> int:
     """Ours first, then the paper's, then the others."""
-    return 0 if name.endswith(", ours") else 1 if name.endswith(", paper") else 2
+    return 0 if ", ours" in name else 1 if name.endswith(", paper") else 2
 
 
 def _draw_network(
@@ -69,7 +79,7 @@ def _draw_network(
         color=colour,
         marker=marker,
         capsize=3,
-        label=f"{network}-NeSi{suffix}, ours",
+        label=f"{network}-NeSi{suffix}, ours{_made_by(ours)}",
         zorder=3,
     )
     if experiment is None:

@@ -22,6 +22,7 @@ class PublishedCell:
     runs: int | None = None
     table: str = ""
     where: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # those of this cell, where they are not the experiment's
     also: dict[str, Any] = field(default_factory=dict)
     class_assignment: str = "implicit"
     fields: int | None = None  # labeled by the user

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from nesi.errors import NesiError
@@ -22,13 +23,14 @@ SHOWABLE: dict[str, Callable[[Cell], str]] = {
 def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
     """The table, as text: header first. `show` asks for more columns, of those in SHOWABLE."""
     several = len({cell.experiment for cell in cells}) > 1
-    telling = _telling_settings(cells)
+    telling, marks = _telling_settings(cells), _marks(cells)
     more = [name.replace("_", "-") for name in show]
     compared = _any_published(cells)
+    ended_early = compared and any("tolerance" in cell.differs_from_paper for cell in cells)
     table = [
         [
             *(["experiment"] if several else []),
-            *("network", "labels", *telling, "ours [%]", *more),
+            *("network", "labels", *telling, *(["iterations"] if ended_early else []), "ours [%]", *more),
             *(["paper [%]", "difference", "z", "verdict"] if compared else []),
         ]
     ]
@@ -38,10 +40,11 @@ def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
             cell.network,
             str(cell.labels) if cell.fields is None else f"{cell.fields} fields",
             *(_shown(cell.settings.get(key)) for key in telling),
+            *([_span(cell.iterations)] if ended_early else []),
             f"{_with_sem(cell.mean, cell.sem)} ({cell.runs})",
             *(SHOWABLE[name](cell) for name in show),
         ]
-        table.append(row + (_against_the_paper(cell) if compared else []))
+        table.append(row + (_against_the_paper(cell, marks) if compared else []))
     return table
 
 
@@ -49,7 +52,20 @@ def _any_published(cells: list[Cell]) -> bool:
     return any(cell.published_mean is not None for cell in cells)
 
 
-def _against_the_paper(cell: Cell) -> list[str]:
+def _marks(cells: list[Cell]) -> dict[tuple[str, ...], str]:
+    """A letter for each way in which cells differ from the paper, in the order of the table."""
+    ways = dict.fromkeys(tuple(cell.deviations) for cell in cells if cell.deviations)
+    letters = (first + second for first in ("", *ascii_lowercase) for second in ascii_lowercase)
+    return dict(zip(ways, letters, strict=False))
+
+
+def _shown_verdict(cell: Cell, marks: dict[tuple[str, ...], str]) -> str:
+    if not cell.deviations:
+        return cell.verdict
+    return f"{cell.verdict}, {cell.algorithm} ({marks[tuple(cell.deviations)]})"
+
+
+def _against_the_paper(cell: Cell, marks: dict[tuple[str, ...], str]) -> list[str]:
     paper = "-"
     if cell.published_mean is not None:
         count = f" ({cell.published_runs})" if cell.published_runs else ""
@@ -60,7 +76,7 @@ def _against_the_paper(cell: Cell) -> list[str]:
         paper,
         "-" if cell.difference is None else f"{cell.difference:+.2f}",
         "-" if cell.z is None else f"{cell.z:+.1f}",
-        cell.verdict + (" *" if cell.differs_from_paper else ""),
+        _shown_verdict(cell, marks),
     ]
 
 
@@ -76,6 +92,10 @@ def _telling_settings(cells: list[Cell]) -> list[str]:
     ]
 
 
+def _span(numbers: list[int]) -> str:
+    return "-".join(str(number) for number in dict.fromkeys(numbers))
+
+
 def _shown(setting: Any) -> str:
     return "-" if setting is None else f"{setting:g}" if isinstance(setting, float) else str(setting)
 
@@ -89,13 +109,7 @@ def footnotes(cells: list[Cell]) -> list[str]:
         notes.append(
             f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
         )
-    differing: dict[str, list[str]] = {}
-    for cell in cells:
-        if cell.differs_from_paper:
-            pairs = cell.differs_from_paper.items()
-            text = ", ".join(f"{key} = {ours} (paper: {theirs})" for key, (ours, theirs) in pairs)
-            differing.setdefault(text, []).append(f"{cell.network} {cell.labels}")
-    notes += [f"* not the paper's settings: {text}." for text in differing]
+    notes += [f"({letter}) {'; '.join(words)}." for words, letter in _marks(cells).items()]
     if any("fields labeled by" in cell.differs_from_paper for cell in cells):
         notes.append("The oracle answers with the majority class of the training points that a field wins.")
     if any(cell.published_also for cell in cells):
@@ -103,25 +117,56 @@ def footnotes(cells: list[Cell]) -> list[str]:
     return notes
 
 
+_COUNTED = (BETTER, WITHIN_NOISE, WORSE)
+
+
 def _counts(cells: list[Cell]) -> dict[str, int]:
-    return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in (BETTER, WITHIN_NOISE, WORSE)}
+    return {verdict: sum(cell.verdict == verdict for cell in cells) for verdict in _COUNTED}
+
+
+def _by_algorithm(cells: list[Cell]) -> dict[str, list[Cell]]:
+    kinds = {"the paper's algorithm": True, "another algorithm": False}
+    return {name: [cell for cell in cells if (not cell.deviations) == same] for name, same in kinds.items()}
 
 
 def _count_of_verdicts(cells: list[Cell]) -> list[str]:
-    """How many cells are better, within noise and worse, where there are several to count."""
-    counts = _counts(cells)
-    if sum(counts.values()) < 2:
-        return []
-    return [f"Of {sum(counts.values())} cells " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) + "."]
+    """How many cells are better, within noise and worse, where there are several to count; each algorithm by itself."""
+    notes = []
+    for name, some in _by_algorithm(cells).items():
+        counts = _counts(some)
+        if (number := sum(counts.values())) >= 2:
+            words = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
+            notes.append(f"Of {number} cells with a verdict that were made by {name}: {words}.")
+    return notes
 
 
 def verdicts_by_experiment(cells: list[Cell]) -> list[list[str]]:
-    """How many cells of each of the paper's tables are better, within noise and worse: header first, the sum last."""
+    """How many cells of each of the paper's tables are better, within noise and worse: header first, the sum last.
+
+    A line for the paper's own algorithm and one for others, which have other settings or another algorithm.
+    """
     compared = [cell for cell in cells if cell.published_mean is not None]
     if not compared:
         raise NesiError("there is nothing to count: the paper has no numbers for these runs.")
+    table = [["experiment", "made by", "published cells", *_COUNTED, "too few runs", "not run"]]
+    for name, some in _by_algorithm(compared).items():
+        _check_that_each_counts_once(some)
+        total = [0] * (len(table[0]) - 2)
+        for experiment in published().experiments.values():
+            ours = [cell for cell in some if cell.experiment == experiment.name]
+            if any(cell.experiment == experiment.name for cell in compared):
+                counts = [*_counts(ours).values()]
+                number = len(experiment.cells)
+                numbers = [number, *counts, len(ours) - sum(counts), number - len(ours)]
+                total = [sum(pair) for pair in zip(total, numbers, strict=True)]
+                table.append([experiment.title, name, *map(str, numbers)])
+        table.append(["all", name, *map(str, total)])
+    return table
+
+
+def _check_that_each_counts_once(cells: list[Cell]) -> None:
     known: set[tuple[Any, ...]] = set()
-    for cell in compared:
+    for cell in cells:
         place = (cell.experiment, cell.network, cell.labels, cell.published_table, cell.published_mean)
         if place in known:
             raise NesiError(
@@ -129,16 +174,6 @@ def verdicts_by_experiment(cells: list[Cell]) -> list[list[str]]:
                 "would count more than once; give directories that have each cell of the paper once."
             )
         known.add(place)
-    table = [["experiment", "published cells", "with a verdict", BETTER, WITHIN_NOISE, WORSE]]
-    total = [0] * (len(table[0]) - 1)
-    for experiment in published().experiments.values():
-        ours = [cell for cell in compared if cell.experiment == experiment.name]
-        if ours:
-            counts = _counts(ours)
-            numbers = [len(experiment.cells), sum(counts.values()), *counts.values()]
-            total = [sum(pair) for pair in zip(total, numbers, strict=True)]
-            table.append([experiment.title, *map(str, numbers)])
-    return [*table, ["all", *map(str, total)]]
 
 
 def terminal_table(cells: list[Cell], show: Sequence[str] = ()) -> str:
