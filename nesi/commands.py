@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from nesi.config.backends import with_what_the_backend_has
 from nesi.config.reading import load_parameters, parse_assignment, with_changes
 from nesi.config.shipped import parameter_file
 from nesi.errors import NesiError
@@ -30,6 +31,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         file = parameter_file(options.params)
         parameters = load_parameters(file, changes)
+    parameters, sentence = with_what_the_backend_has(parameters)
+    if sentence is not None:
+        print(f"warning: {sentence}", file=sys.stderr)
     if parameters.mode == "paper":
         file = file.with_stem(f"{file.stem.removesuffix('-paper')}-paper")
     directory = options.out or _default_directory(file, options.resume)

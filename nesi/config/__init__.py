@@ -6,6 +6,7 @@ network_parameters   the parameters of one network, for parameter files and for 
 parameters           all of a parameter file; sections and legacy_options are groups of keys inside it
 paper_mode           the paper's own algorithm as one switch
 reading, yaml_files  from a file to parameters
+backends             what a backend can't do, and what is done instead
 explanation          why a value was refused, in one sentence
 """
 

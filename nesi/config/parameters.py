@@ -61,6 +61,8 @@ class _CellsAndData(Section):
 class _StartAndExecution(Section):
     """Where training starts, what differs between cells, and how runs are executed and kept."""
 
+    # Set by the program: the file asks for truncated posteriors, which the backend does not have.
+    full_posteriors_instead: Annotated[Switch, Meaning("unless default", shapes_first_layer=False)] = False
     share_first_layer: Annotated[Switch, Meaning(paper=False)] = False  # greedy: one W for all runs, not one per run
     W_init: Annotated[WStart | None, Meaning(may_override=True, column=10, paper=None)] = None
     R_init: Annotated[RStart | None, Meaning(may_override=True, column=11, paper=None)] = None

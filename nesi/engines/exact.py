@@ -33,7 +33,7 @@ class ExactEngine:
         self.spec = spec
         self._A = np.asarray(normalization, "float64")
         self._network_inputs = spec.network_inputs(threshold)
-        self._capacity = 0
+        self._capacity = self._entries = 0
         self._weights: Weights | ExcessWeights
         if _keeps_excess(spec.graph):
             self._weights = ExcessWeights(W, R, spec.dtype)
@@ -114,8 +114,8 @@ class ExactEngine:
         self._capacity = max(self._capacity, len(labels))
         missing = self._capacity - len(labels)
         if self.spec.sparse:
-            entries = 1 << int(np.ceil(np.log2(max(len(points[0]), 1))))
-            points = [np.pad(part, (0, entries - len(part))) for part in points]
+            self._entries = max(self._entries, 1 << int(np.ceil(np.log2(max(len(points[0]), 1)))))
+            points = [np.pad(part, (0, self._entries - len(part))) for part in points]
         else:
             points = [np.pad(points[0], ((0, missing), (0, 0)), constant_values=1)]
         labels = np.pad(labels, (0, missing), constant_values=-1)

@@ -57,7 +57,7 @@ def sparse_activities(engine: _Infers, data: Observations) -> sp.csr_array:
     parts = []
     for _, inference in infer_in_chunks(engine, data):
         s = inference.s.reshape(len(inference.s) * committee, -1)
-        s[s < _NEGLIGIBLE[engine.spec.dtype]] = 0
+        s = np.where(s < _NEGLIGIBLE[engine.spec.dtype], 0, s)
         parts.append(sp.csr_array(s / s.sum(axis=1, keepdims=True)))
     rows = sp.csr_array(sp.vstack(parts))
     member = np.repeat(np.arange(rows.shape[0]) % committee, np.diff(rows.indptr))

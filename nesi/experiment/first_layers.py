@@ -95,7 +95,12 @@ def has_common_first_layer(parameters: ExperimentParameters, n_classes: int) -> 
 
 
 def learns_side_by_side(parameters: ExperimentParameters, network: str, n_classes: int) -> bool:
-    """Whether the class layer is one of several on top of the same first layer, with both layers learning at once.
+    """Whether the class layer can be one of several on top of the same first layer, all learning at once."""
+    return parameters.backend == "numba" and could_learn_side_by_side(parameters, network, n_classes)
+
+
+def could_learn_side_by_side(parameters: ExperimentParameters, network: str, n_classes: int) -> bool:
+    """Whether the first layer is the same for other cells of the run, with both layers learning at once.
 
     So it is for feedforward networks in paper mode. (Elsewhere every network has its own random numbers, and keeps
     them.)
@@ -103,7 +108,7 @@ def learns_side_by_side(parameters: ExperimentParameters, network: str, n_classe
     p = parameters
     alone = p.mode != "paper" or get_network(network).recurrent or p.field_labels is not None or p.train_size
     ends_by_itself = p.greedy or p.stopping or p.tolerance is not None
-    elsewhere = p.inference != "exact" or p.backend != "numba" or p.committee > 1
+    elsewhere = p.inference != "exact" or p.committee > 1
     other_classes = p.label_noise is not None or p.R_init not in (None, "uniform")
     return not (alone or ends_by_itself or elsewhere or other_classes or _starts_from_labels(p, n_classes))
 

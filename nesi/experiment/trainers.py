@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nesi.config.parameters import ExperimentParameters
-from nesi.experiment.first_layers import has_common_first_layer, learns_side_by_side
+from nesi.experiment.first_layers import could_learn_side_by_side, has_common_first_layer, learns_side_by_side
 from nesi.experiment.tasks import RunTask, training_settings
 from nesi.observations import Observations
 from nesi.seeds import random_stream
@@ -20,7 +20,7 @@ def trainer_of_run(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) ->
     """With the random stream of the run; or of its first layer, where all networks of a run have that in common."""
     parameters = task.parameters
     stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
-    if has_common_first_layer(parameters, n_classes) or learns_side_by_side(parameters, task.network, n_classes):
+    if has_common_first_layer(parameters, n_classes) or could_learn_side_by_side(parameters, task.network, n_classes):
         stream = ("first layer", parameters.dataset, 0 if parameters.share_first_layer else task.run)
     rng = random_stream(parameters.seed, *stream)
     return new_trainer(parameters, task.network, X, labels, n_classes, rng, task.run)
