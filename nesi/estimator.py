@@ -56,6 +56,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     shuffle : present the points in a new random order in every pass.
     stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
     greedy : train feedforward networks layer by layer.
+    training : "online" learning as in the paper, or "em", batch EM for the generative model (network "r").
     tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
     W_init, R_init : arrays, or the same names and files as in a parameter file: "auto", "data", "class_means",
         "points", "single_points", "random" or "even" for W; "uniform", "delta", "points" or "random" for R;
@@ -100,6 +101,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         shuffle: bool = True,
         stopping: bool = False,
         greedy: bool = False,
+        training: str = "online",
         tol: float | None = None,
         truncated: dict[str, int] | None = None,
         predict_inference: str = "exact",
@@ -127,6 +129,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.shuffle = shuffle
         self.stopping = stopping
         self.greedy = greedy
+        self.training = training
         self.tol = tol
         self.truncated = truncated
         self.predict_inference = predict_inference

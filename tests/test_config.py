@@ -186,6 +186,10 @@ VALUES = st.recursive(
 KEYS = st.one_of(st.sampled_from(sorted(ExperimentParameters.model_fields)), st.text(max_size=12), st.integers())
 
 
+def test_an_empty_mapping_of_quirks_is_refused(tmp_path: Path) -> None:
+    assert "the mapping is empty" in refusal(write(tmp_path / "p.yaml", {**MINIMAL, "legacy": {}}))
+
+
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
 def test_random_changes_load_or_are_refused_in_one_sentence(changes: dict, tmp_path: Path) -> None:

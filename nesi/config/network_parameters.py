@@ -20,6 +20,7 @@ from nesi.config.values import (
     Size,
     SizeOrZero,
     Switch,
+    Training,
     Width,
 )
 
@@ -76,6 +77,10 @@ class NetworkParameters(Section):
         Meaning("unless default", shapes_first_layer=False, may_override=True, may_vary_by_run=True, paper=None),
     ] = None
 
+    # How weights learn: by T1.7 and T1.8, or by batch EM for the generative model (Section 2), which is for r.
+    training: Annotated[
+        Training, Meaning("unless default", shapes_first_layer=False, may_override=True, column=15, paper="online")
+    ] = "online"
     inference: Annotated[Inference, Meaning(may_override=True, column=8, paper="exact")] = "exact"
     test_inference: Annotated[  # of new points
         Inference,
@@ -97,6 +102,15 @@ class NetworkParameters(Section):
     greedy: Annotated[Switch, Meaning(shapes_first_layer=False, may_override=True, column=9, paper=False)] = False
     # Stop when the log-likelihood rises by less than this per point and iteration.
     tolerance: Annotated[Rate | None, Meaning(may_override=True, column=13, estimator_name="tol", paper=None)] = None
+
+    @model_validator(mode="after")
+    def _em_is_for_the_whole_model(self) -> Self:
+        if self.training == "em" and (self.inference != "exact" or self.greedy or self.committee > 1):
+            raise ValueError(
+                "training is 'em', which needs inference 'exact', both layers at once (greedy: false) and a single "
+                "network (committee: 1)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _quick_answers_come_from_a_single_network(self) -> Self:

@@ -171,6 +171,8 @@ class ExperimentParameters(_EveryParameter):
     def _all_or_nothing(cls, legacy: Any) -> Any:
         if isinstance(legacy, bool):
             return LegacyOptions.all_quirks() if legacy else None
+        if legacy == {}:
+            raise ValueError("the mapping is empty; name the quirks that should be on, or write legacy: false")
         if legacy is not None and not isinstance(legacy, dict | LegacyOptions):
             raise ValueError(f"{shown(legacy)} was given, but must be true, false or a mapping of quirks")
         return legacy
@@ -199,6 +201,12 @@ class ExperimentParameters(_EveryParameter):
         for number, override in enumerate(self.overrides, start=1):
             if not override.changes():
                 raise ValueError(f"overrides, entry {number}, changes nothing")
+        return self
+
+    @model_validator(mode="after")
+    def _em_is_for_the_recurrent_network(self) -> Self:
+        if self.training == "em" and (self.networks != ["r"] or self.field_labels is not None):
+            raise ValueError("training is 'em', which is EM for the model that r stands for; use it with networks: [r]")
         return self
 
     @model_validator(mode="after")

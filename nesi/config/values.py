@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 NetworkName = Literal["ff", "r", "ff+", "r+"]
 NETWORKS: tuple[str, ...] = get_args(NetworkName)
 Inference = Literal["exact", "truncated"]
+Training = Literal["online", "em"]
 Backend = Literal["numba", "c", "jax"]
 Precision = Literal["float32", "float64"]
 MinibatchRule = Literal["sequential", "summed"]

@@ -20,7 +20,8 @@ from nesi.config.network_parameters import TruncatedOptions
 from nesi.engines import sparse_kernels, truncated_search, truncated_update
 from nesi.engines.backend import CompiledFunction, Expression, has_kernels, state_variable
 from nesi.engines.contract import StepInfo
-from nesi.engines.exact import as_arrays, common_drive
+from nesi.engines.exact import as_arrays
+from nesi.engines.exact_graph import common_drive
 from nesi.engines.specification import GraphSpec, NetworkSpec
 from nesi.engines.top_down import SparseActivities, TopDown, mean_of_members
 from nesi.engines.weights import Weights

@@ -13,10 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from nesi.engines.contract import LearningEngine
+from nesi.engines.em import ExpectedCounts
+from nesi.engines.exact import ExactEngine
 from nesi.engines.second_layer import SecondLayer
 from nesi.engines.specification import NetworkSpec
 from nesi.observations import SparseRows
 from nesi.training.learning_rates import Lesson
+from nesi.training.settings import TrainingSettings
 
 
 class PassResult(NamedTuple):
@@ -82,6 +85,38 @@ class EnginePhase:
             self_labeled += step.self_labeled
         total = data.n_points if lesson.weights is None else lesson.weights.sum()
         return PassResult(log_likelihood / total, self_labeled)
+
+
+class BatchEMPhase:
+    """EM for the generative model: one E-step over all points, then one M-step."""
+
+    name = "both"
+    changes_likelihood = True
+
+    def __init__(self, engine: ExactEngine, lesson: Lesson, settings: TrainingSettings) -> None:
+        self._engine, self._lesson, self._settings = engine, lesson, settings
+
+    @property
+    def W(self) -> np.ndarray:
+        return self._engine.W
+
+    @property
+    def R(self) -> np.ndarray:
+        return self._engine.R
+
+    @property
+    def learning(self) -> list[np.ndarray]:
+        return [self.W, self.R]
+
+    def learn(self, batches: list[np.ndarray]) -> PassResult:
+        data, counts, log_likelihood = self._lesson.data, ExpectedCounts(self._engine), 0.0
+        weights = np.ones(data.n_points) if self._lesson.weights is None else self._lesson.weights
+        for batch in batches:
+            points = data.take(batch, self._settings.dtype)
+            each = counts.add(points, self._lesson.labels[batch], weights[batch])
+            log_likelihood += float((each - data.log_gamma[batch]) @ weights[batch])
+        self._engine.set_weights(*counts.m_step(self._settings.A))
+        return PassResult(log_likelihood / float(weights.sum()), 0)
 
 
 class ClassLayerPhase:

@@ -42,6 +42,14 @@ class TrainingSettings(NetworkParameters):
             raise ValueError("backend 'jax' needs JAX, which is not installed: pip install 'nesi[jax]'")
         return self
 
+    @model_validator(mode="after")
+    def _em_is_for_the_recurrent_network(self) -> TrainingSettings:
+        if self.training == "em" and self.network != "r":
+            raise ValueError(
+                f"training is 'em', which is EM for the model of r, but network is {self.network!r}; use 'r'"
+            )
+        return self
+
     def changed(self, **changes: Any) -> TrainingSettings:
         """A copy with some values changed, checked again."""
         return type(self)(**{**dict(self), **changes})

@@ -26,7 +26,7 @@ from nesi.observations import Observations, checked_weights
 from nesi.trained import TrainedNetwork
 from nesi.training.initialization import Start, initial_weights, start_names
 from nesi.training.learning_rates import Lesson
-from nesi.training.phases import ClassLayerPhase, EnginePhase, Phase
+from nesi.training.phases import BatchEMPhase, ClassLayerPhase, EnginePhase, Phase
 from nesi.training.settings import TrainingSettings
 from nesi.training.stopping import LikelihoodDrop, has_converged
 
@@ -102,6 +102,9 @@ class Trainer:
             known = self.history["log_likelihood"]
             last = known[-1] if known else float("nan")
             return ClassLayerPhase(self._engine, self._lesson, self._spec, self.settings.threshold, last)
+        if self.settings.training == "em":
+            assert isinstance(self._engine, ExactEngine)
+            return BatchEMPhase(self._engine, self._lesson, self.settings)
         return EnginePhase(self.phase, self._engine, self._lesson, self.settings.dtype)
 
     # ---- what a driver looks at ------------------------------------------------------------------------------
