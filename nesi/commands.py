@@ -120,6 +120,7 @@ def quote(options: argparse.Namespace) -> int:
 
 def prune(options: argparse.Namespace) -> int:
     from nesi.experiment.pruned_runs import prune_runs
+    from nesi.report.published import published
 
     print(
         f"{'run':<20} {'units':>6} {'forgotten':>10} {'one point':>10} {'kept':>6} {'error [%]':>10} {'pruned [%]':>11}"
@@ -127,6 +128,8 @@ def prune(options: argparse.Namespace) -> int:
     for one in prune_runs(options.directory, options.below, options.data_dir):
         counts = f"{one.units:>6} {one.forgotten:>10} {one.single:>10} {one.kept:>6}"
         print(f"{one.run:<20} {counts} {one.error_before:>10.2f} {one.error_after:>11.2f}")
+    paper = published().stated["pruning"]
+    print(f"paper: {paper['removed_percent']} % of {paper['units']} units below {paper['below']}, the error unchanged")
     return 0
 
 
@@ -134,6 +137,7 @@ def correlate(options: argparse.Namespace) -> int:
     import numpy as np
 
     from nesi.report.correlation import likelihood_and_error
+    from nesi.report.published import published
 
     found = [one for directory in options.directories for one in likelihood_and_error(directory)]
     print(f"{'run':<20} {'C':>6} {'points':>7} {'PPMCC':>7}")
@@ -142,7 +146,8 @@ def correlate(options: argparse.Namespace) -> int:
     values = [one.ppmcc for one in found]
     spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
     runs = "1 run" if len(values) == 1 else f"{len(values)} runs"
-    print(f"mean of {runs}: {np.mean(values):.2f}{spread} (paper: -0.85 ± 0.1)")
+    paper = published().stated["likelihood_and_error"]
+    print(f"mean of {runs}: {np.mean(values):.2f}{spread} (paper: {paper['ppmcc']} ± {paper['spread']})")
     return 0
 
 

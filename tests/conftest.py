@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from command_line import finish, start, write_params
+from small_networks import INSTALLED_BACKENDS
 
 from nesi.threads import limited_threads
 
 _REAL_DATA = os.environ.get("NESI_DATA")  # before any test changes the environment
 
 _COMPARE_PROCESSES = {"test_cluster", "test_experiment_crashes", "test_experiment", "test_first_layers"}
-INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or find_spec("jax") is not None]
 
 
 # Tests that kill processes, measure memory or drive a browser: they must not meet, in whatever process they run.

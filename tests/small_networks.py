@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 
 from nesi import NeSiClassifier
 from nesi.training.settings import TrainingSettings
 from nesi.training.trainer import Trainer
+
+INSTALLED_BACKENDS = [name for name in ("numba", "c", "jax") if name != "jax" or find_spec("jax") is not None]
 
 
 def make_data(N=60, D=10, K=3, seed=0, share_labeled=0.5):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from command_line import run_here, write_params
-from conftest import INSTALLED_BACKENDS
-from small_networks import make_data, make_trainer
+from small_networks import INSTALLED_BACKENDS, make_data, make_trainer
 
 from nesi.config import load_parameters
 from nesi.config.backends import with_what_the_backend_has

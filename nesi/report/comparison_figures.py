@@ -40,7 +40,10 @@ def error_by_labels(
             suffix = f", C = {size}" if len(sizes) > 1 else ""
             _draw_network(axes, network, same, experiment, tuning if tuned else 0, suffix)
         _draw_competing(axes, competing, tuned)
-        axes.set_xlabel("labels seen in training" + (" and tuning" if tuned else ""))
+        bounds = tuned and any(entry.tuning_labels_at_least for entry in competing)
+        axes.set_xlabel(
+            "labels seen in training" + (" and tuning" if tuned else "") + (" (→ at least)" if bounds else "")
+        )
         _log_axes(axes, cells)
     panels[0].set_ylabel("test error [%]")
     figure.suptitle(plain(title))
@@ -116,6 +119,9 @@ def _draw_competing(axes: Axes, competing: list[CompetingMethod], tuned: bool) -
         y = [entry.error for entry in points]
         marker = OTHER_MARKERS[number % len(OTHER_MARKERS)]
         axes.plot(x, y, ":", color=GREY, marker=marker, ms=5, lw=0.8, label=method, zorder=1)
+        if tuned and any(entry.tuning_labels_at_least for entry in points):  # a bound: there may be more of them
+            for place, error in zip(x, y, strict=True):
+                axes.annotate("", (2 * place, error), (place, error), arrowprops={"arrowstyle": "->", "color": GREY})
 
 
 def _log_axes(axes: Axes, cells: list[Cell]) -> None:

@@ -83,6 +83,7 @@ class Published:
     experiments: dict[str, PublishedExperiment]
     competing: tuple[CompetingMethod, ...]
     tunable_parameters: tuple[dict[str, str], ...]
+    stated: dict[str, dict[str, Any]]  # outside of any table
 
 
 @cache
@@ -98,6 +99,7 @@ def published() -> Published:
         experiments=experiments,
         competing=tuple(CompetingMethod(**entry) for entry in content["competing"]),
         tunable_parameters=tuple(content["tunable_parameters"]),
+        stated=content["stated"],
     )
 
 
