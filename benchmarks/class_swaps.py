@@ -2,13 +2,13 @@
 
     NESI_DATA=... python benchmarks/class_swaps.py DIR [--draws 8] [--restarts 3] [--workers 2]
 
-ff+-NeSi on MNIST with 10 labels. Every draw of labels is learned from several times, each time upon another first layer
-(DIR keeps them, and every finished run: the same command goes on where it was). After a run come numbers that need no
-label but the ten: the log-likelihood, how unevenly the network spreads its fields and the training points over the
-classes (which the model takes for equally likely), how many of the ten labeled points it gives another class, how many
-points are self-labeled, in which pass half of them were, and how far the restarts upon the same labels differ. Test
-errors are used for one thing: to see which of these numbers would have told, and whether a vote of the restarts would
-have helped.
+ff+-NeSi on MNIST with 10 labels. Every draw of labels is learned from several times, each time on a different first
+layer (DIR keeps these and every finished run; the same command continues where it stopped). Each run yields numbers
+that need no labels beyond the ten: the log-likelihood, how unevenly the network spreads its units and the training
+points over the classes (which the model assumes to be equally likely), how many of the ten labeled points it assigns to
+another class, how many points are self-labeled, in which iteration half of them were, and how far the restarts with the
+same labels differ. Test errors are used only to see which of these numbers would have revealed the mix-up, and whether
+a vote of the restarts would have helped.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What few labels cost upon a first layer that is given: 20 Newsgroups, 6 classes, C = 20.
+"""What few labels cost on a given first layer: 20 Newsgroups, 6 classes, C = 20.
 
     NESI_DATA=... python benchmarks/labels_per_unit.py DIR [--labels 200 800 2000] [--draws 20]
 
-DIR is of `run_experiment.py params/newsgroups6.yaml`; its kept networks ff lend their first layers. Texts are long, so
-that a text belongs to one unit and R_kc is the share of unit c among the labeled texts of class k. Labels are drawn in
-two ways, equally many per class or equally many per newsgroup. Test errors in percent, means over the draws: this is to
-understand results, and no setting was chosen by it.
+DIR was written by `run_experiment.py params/newsgroups6.yaml`; the first layers are from its kept ff networks. Texts
+are long, so a text belongs to one unit and R_kc is the share of unit c among the labeled texts of class k. Labels are
+drawn in two ways, the same number per class or the same number per newsgroup. Test errors in percent, means over the
+draws: this is to understand results, and no setting was chosen by it.
 """
 
 from __future__ import annotations

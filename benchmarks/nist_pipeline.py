@@ -3,7 +3,7 @@
     python benchmarks/nist_pipeline.py [--images N] [--runs N] [--memory N] [--picture docs/nist_pipeline.png]
 
 Takes the real vowels where `$NESI_DATA` has them, else made-up blots. One core and all cores are measured in turn, so
-that other load on the machine meets both; the median and the range of the runs are printed. The first number is the
+that other load on the machine affects both; the median and the range of the runs are printed. The first number is the
 preprocessing alone, the second the whole way from the archive. Memory is that of a process of its own that loads a
 .zip of `--memory` images, peak after minus peak before (Linux only).
 """
@@ -34,12 +34,10 @@ from data_tools.nist_images import RAW_SIDE, SIDE, preprocessed_pixels, raw_pixe
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=10000, help="how many (the same ones again if there are fewer)")
+    parser.add_argument("--images", type=int, default=10000, help="convert this many (repeated if there are fewer)")
     parser.add_argument("--picture", type=Path, help="also draw some images before and after")
     parser.add_argument("--runs", type=int, default=3, help="how often each speed is measured")
-    parser.add_argument(
-        "--memory", type=int, default=60000, help="images of the load whose memory is measured; 0: none"
-    )
+    parser.add_argument("--memory", type=int, default=60000, help="measure memory for this many images; 0: not at all")
     arguments = parser.parse_args()
 
     archive = Path(os.environ.get("NESI_DATA", "")) / "nist" / VOWELS_FILE
@@ -89,7 +87,7 @@ print(peak() - before, sum(part.nbytes for part in (data.X_train, data.X_test, d
 
 
 def memory(encoded: list[bytes], images: int, cached: bool) -> tuple[int, int]:
-    """Peak bytes over the imports of loading a .zip of so many images with all cores, and the bytes of the result."""
+    """Peak bytes beyond the imports when loading a .zip of that many images, all cores, and the bytes of the result."""
     with tempfile.TemporaryDirectory() as folder:
         with zipfile.ZipFile(Path(folder, "by_class.zip"), "w") as archive:
             for i, content in enumerate(itertools.islice(itertools.cycle(encoded), images)):

@@ -4,7 +4,7 @@
 
 The yardstick is one bare sgemm pass: the product of all points with all weights, the least that a dense E-step costs.
 Exact passes are timed on a part of the data and scaled up; truncated ones are whole passes, after the first candidates
-have been found. Each number of units has a process of its own, so that its peak memory can be told.
+have been found. Each number of units has a process of its own, so that its peak memory can be measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ A = 900.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--units", type=int, nargs="+", default=[1000, 10000, 50000])
-    parser.add_argument("--no-training", action="store_true", help="leave out the whole training")
+    parser.add_argument("--no-training", action="store_true", help="do not train a network to convergence")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -102,7 +102,7 @@ def prediction(network: Trainer, X_test: np.ndarray) -> tuple[float, float, floa
     """Agreement of truncated and full posteriors, and seconds: a pass of the second layer, full, truncated."""
     second_layer = np.median([network.run_iteration().seconds for _ in range(30)])
 
-    def truncated_posterior(X: np.ndarray) -> np.ndarray:  # with the search for neighbouring fields
+    def truncated_posterior(X: np.ndarray) -> np.ndarray:  # with the search for neighbouring units
         quick = QuickInference(network._spec, network.W, network.R, A, network.settings.truncated.active)
         return quick.posterior(Observations(X, A))[0]
 

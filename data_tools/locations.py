@@ -1,4 +1,4 @@
-"""Where data sets are searched and stored."""
+"""Where data sets are looked for and stored."""
 
 from __future__ import annotations
 

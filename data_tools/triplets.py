@@ -50,7 +50,7 @@ def read_integers(path: Path, per_line: int) -> npt.NDArray[np.int64]:
     content = read_bytes(path)
     expected = f"expected lines of {counted(per_line, 'integer')}"
     if content.translate(None, b"0123456789 \t\r\n"):
-        raise DataError(f"{path} holds other characters than digits and whitespace, {expected}; download it again.")
+        raise DataError(f"{path} holds characters other than digits and whitespace, {expected}; download it again.")
     try:
         with warnings.catch_warnings():
             # Older NumPy warns where newer NumPy raises.

@@ -1,4 +1,4 @@
-"""The command lines `run_experiment.py` and `nesi`. Exit codes: 0 done, 2 the user can fix it, 128 + signal."""
+"""The command lines `run_experiment.py` and `nesi`. Exit codes: 0 done, 2 an error the user can fix, 128 + signal."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _main_parser(program: str) -> argparse.ArgumentParser:
     _add_data_dir(prune)
     correlate = command("correlate", commands.correlate, "correlate likelihood and test error during training")
     _add_directory(correlate, several=True)
-    _add_tune_options(command("tune", commands.tune, "search the free parameters, half of the labels validating"))
+    _add_tune_options(command("tune", commands.tune, "tune the free parameters, half of the labels for validation"))
     convert = command("convert-legacy", commands.convert_legacy, "convert a configuration of the authors' program")
     convert.add_argument("config", metavar="CONFIG", help="a main .ini, a name below config/, or a .yaml to go back")
     convert.add_argument("--out", type=Path, metavar="PATH", help="the .yaml to write, or the folder for ini files")
@@ -116,16 +116,16 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     own = "use the paper's own algorithm, not our faster one (also: mode: paper in the file)"
     parser.add_argument("--paper", action="store_true", help=own)
     parser.add_argument("--network", nargs="+", choices=NETWORKS, help="run only these networks")
-    parser.add_argument("--labels", nargs="+", type=_labels, metavar="N", help="only these numbers of labels, or all")
+    parser.add_argument("--labels", nargs="+", type=_labels, metavar="N", help="run only these label counts, or all")
     parser.add_argument("--runs", type=_positive, metavar="N", help="make N independent runs per cell of the table")
     parser.add_argument("--seed", type=int, metavar="S", help="set the seed: the same one gives the same records")
     parser.add_argument("--inference", choices=("exact", "truncated"), help="compute all posteriors, or the largest")
     parser.add_argument("--backend", choices=("numba", "c", "jax"), help="compile the graphs for this backend")
     _add_set(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write to DIR (default: runs/<name of the file>)")
-    parser.add_argument("--resume", action="store_true", help="continue what DIR holds")
+    parser.add_argument("--resume", action="store_true", help="continue the experiment in DIR")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=_positive, metavar="N", help="run N runs at the same time on this machine")
+    where.add_argument("--workers", type=_positive, metavar="N", help="execute N runs in parallel on this machine")
     where.add_argument("--scheduler", metavar="ADDRESS", help="run on the Dask cluster of this scheduler")
     _add_data_dir(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress; print the table and errors only")
@@ -141,7 +141,7 @@ def _add_compare_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_tune_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("params", metavar="PARAMS", help="a parameter file, or the name of one in params/")
-    parser.add_argument("--labels", type=_positive, metavar="N", help="use N labels in all; half of them validate")
+    parser.add_argument("--labels", type=_positive, metavar="N", help="use N labels in all, half for validation")
     parser.add_argument("--seed", type=int, metavar="S", help="set the seed: the same one gives the same trials")
     _add_set(parser)
     parser.add_argument("--optuna", type=_positive, metavar="TRIALS", help="search with Optuna instead of the grid")
@@ -172,7 +172,7 @@ def _guarded(action: Callable[[], int]) -> int:
         code = action()
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # who reads our output has seen enough (`| head`); what is still in the buffer goes nowhere
+    except BrokenPipeError:  # our reader has seen enough (`| head`); what is still in the buffer is dropped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (NesiError, DataError) as error:

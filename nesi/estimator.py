@@ -44,7 +44,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     network : "ff", "r", "ff+" or "r+": feedforward or recurrent, "+" with self-labeling.
     epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
-    max_iter : passes over the data.
+    max_iter : iterations (passes over the data), at most.
     n_init : number of random starts; fit trains a network from each and keeps the one with the highest likelihood.
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
@@ -77,10 +77,10 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     W_, R_ : the learned weights (C x D and K x C); row c of W_ is what unit c has learned to expect. The units of a
         committee's members follow each other.
     classes_ : class names, sorted; only -1 if there was no label at all.
-    n_iter_ : passes over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
-    log_likelihood_ : mean log-likelihood per point in every pass.
+    n_iter_ : iterations over the data; stopped_, converged_ : whether the stopping criterion or tol ended training.
+    log_likelihood_ : mean log-likelihood per point in every iteration.
     init_log_likelihood_ : the same of the trained network, for each of several starts (n_init).
-    self_labeled_ : share of points that the network labeled itself in every pass.
+    self_labeled_ : share of points that the network labeled itself in every iteration.
     normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
     """
 
@@ -274,7 +274,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return rng.poisson(self.W_[c]).astype(np.float64), self.classes_[k]
 
     def _network(self) -> TrainedNetwork:
-        """What was trained; again with W_, R_ and predict_inference if the user has set one of these since."""
+        """The trained network, rebuilt if the user has set W_, R_ or predict_inference since training."""
         check_is_fitted(self, "W_")
         computation = replace(self._trained.computation, inference=self.predict_inference)
         if self._trained.W is not self.W_ or self._trained.R is not self.R_ or self._trained.computation != computation:
@@ -283,7 +283,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self._trained
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        """Shape and type as scikit-learn sees to it; values are for `Observations`. One feature has no direction."""
+        """scikit-learn checks shape and type, `Observations` the values. A single feature has no direction."""
         fewest = 2 if reset else 1
         return validate_data(
             self,

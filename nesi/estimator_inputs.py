@@ -14,7 +14,7 @@ from nesi.labels import UNLABELED
 
 
 def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Class names and where there is one."""
+    """Class names, and which points have one."""
     if y is None:
         return np.full(n_points, UNLABELED), np.zeros(n_points, dtype=bool)
     names = column_or_1d(y, warn=True)

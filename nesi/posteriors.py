@@ -1,4 +1,4 @@
-"""Questions to arrays of probabilities that several rooms ask. The same in symbols, for graphs, is in `equations`."""
+"""Functions of probability arrays that several rooms use. Their symbolic versions, for graphs, are in `equations`."""
 
 from __future__ import annotations
 

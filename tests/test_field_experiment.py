@@ -81,7 +81,7 @@ def test_an_interrupted_run_ends_with_the_same_record(tmp_path: Path) -> None:
         ({"field_labels": {"fields": 5}, "labels": [0], "R_init": "delta"}, ["R_init"]),
         (
             {"field_labels": {"fields": 5}, "labels": [0], "networks": ["ff"], "class_assignment": "hard max"},
-            ["field_labels goes neither with"],
+            ["field_labels cannot be combined with"],
         ),
         ({"field_labels": {"fields": 41}, "labels": [0]}, ["field_labels.fields is 41", "C = 40"]),
         ({"field_labels": {"fields": 5}, "labels": [0], "train_size": 100}, ["train_size"]),

@@ -229,7 +229,7 @@ def test_an_interrupted_training_goes_on_bit_for_bit(interrupted_after):
     np.testing.assert_array_equal(second.R, whole.R)
     np.testing.assert_array_equal(second.asked, whole.asked)
     assert second.history["log_likelihood"] == whole.history["log_likelihood"]
-    with pytest.raises(NesiError, match="not of a training with labels for fields"):
+    with pytest.raises(NesiError, match="not from training with labels for fields"):
         second.restore(with_answers(settings("r+"), X, whole.W, whole.R, {}, np.random.default_rng(0)).state())
 
 

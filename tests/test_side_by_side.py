@@ -53,8 +53,7 @@ def assert_same_result(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(one.details[name], other.details[name])
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("rule", ["summed", "sequential"])
+@pytest.mark.parametrize(("rule", "sparse"), [("summed", False), ("sequential", True)])
 def test_both_layers_learn_as_they_do_in_one_graph(rule: str, sparse: bool) -> None:
     X, labels = make_data()
     X = sp.csr_array(X) if sparse else X

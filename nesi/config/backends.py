@@ -4,7 +4,7 @@ from nesi.config.parameters import ExperimentParameters
 
 
 def with_what_the_backend_has(parameters: ExperimentParameters) -> tuple[ExperimentParameters, str | None]:
-    """Truncated posteriors are there for numba only: elsewhere full ones take their place, with a sentence about it."""
+    """Only numba has truncated posteriors: other backends compute full ones instead, with a warning."""
     entries = [(entry, entry.changes()) for entry in parameters.overrides]
     asked = [parameters.inference, parameters.test_inference, *(changes.get("inference") for _, changes in entries)]
     if parameters.backend == "numba" or "truncated" not in asked:
@@ -18,6 +18,6 @@ def with_what_the_backend_has(parameters: ExperimentParameters) -> tuple[Experim
         inference="exact", test_inference="exact", overrides=overrides, full_posteriors_instead=True
     )
     return fitting, (
-        f"truncated posteriors are there for the backend numba only: on {parameters.backend} full posteriors are "
+        f"truncated posteriors need the backend numba: on {parameters.backend} full posteriors are "
         "computed instead, which takes longer, and every record says so (full_posteriors_instead)."
     )

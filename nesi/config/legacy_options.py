@@ -1,4 +1,4 @@
-"""The key `legacy` of a parameter file: what the authors' program does otherwise than the paper says, one by one."""
+"""The key `legacy` of a parameter file: where the authors' program deviates from the paper, one by one."""
 
 from typing import Annotated, Any
 

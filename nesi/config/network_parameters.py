@@ -29,7 +29,7 @@ class TruncatedOptions(Section):
     """How the truncated posterior looks for the best units of a data point."""
 
     active: Size = 10  # C': units with a posterior above zero, per point
-    neighbours: SizeOrZero = 8  # of each of the best units, that are tried
+    neighbours: SizeOrZero = 8  # how many neighbours of each of the best units are tried
     leaders: Size = 3  # how many of the best units bring their neighbours
     strangers: SizeOrZero = 2  # random units that are tried
 

@@ -193,7 +193,7 @@ class ExperimentParameters(_EveryParameter):
         if self.field_labels is not None and self.R_init is not None:
             raise ValueError("R_init has no use with field_labels, as R comes from the labels; leave it out")
         if self.field_labels is not None and (self.legacy or self.per_run or self.class_assignment != "implicit"):
-            raise ValueError("field_labels goes neither with legacy, per_run nor class_assignment; leave these out")
+            raise ValueError("field_labels cannot be combined with legacy, per_run or class_assignment; leave them out")
         return self
 
     @model_validator(mode="after")

@@ -77,7 +77,7 @@ class ExactEngine:
         return FirstLayerActivities(*_first_layer_step(self.spec.graph)(self._weights.arrays, *inputs))
 
     def end_iteration(self) -> None:
-        """What follows from W is computed again, so that a training that starts again from W goes on bit for bit."""
+        """What follows from W is computed again, so that training that restarts from W continues bit for bit."""
         self._weights.compute_derived()
 
     def settle(self) -> None:

@@ -8,7 +8,7 @@ contribute. With q = m V / (1 + m V) for some scale m, and z = a / m - 1,
     sum_d log(1 + a V_d) = sum_d log(1 + m V_d) + sum_d log(1 + q_d z),    log(1 + q z) = q z - (q z)^2 / 2 + ...
 
 so that the sums of the powers of q are enough, and these change only where V does. When a scale is too far from m for
-the series, there is one pass over all of V, which sets the scales to 1 again and sums up anew. m is in the middle of
+the series, there is one pass over all of V, which resets the scales to 1 and recomputes the sums. m is in the middle of
 the scales for which the series is good.
 """
 

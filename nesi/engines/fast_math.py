@@ -40,7 +40,7 @@ _L0, _L1, _L2, _L3, _L4, _L5, _L6, _L7 = (
 )
 _SQRT_HALF_BITS = _i32(np.float32(math.sqrt(0.5)).view(np.int32))
 
-# Said here, or numba takes the flags of whoever is compiled first: reordering would merge the two parts of ln 2 again.
+# Set here, or numba takes the flags of whatever is compiled first: reordering would merge the two parts of ln 2 again.
 _exact_njit = njit(fastmath={"contract", "nsz"})
 
 

@@ -40,7 +40,7 @@ def full_posterior(engine: _Infers, data: Observations, labels: np.ndarray | Non
 def infer_in_chunks(
     engine: _Infers, data: Observations, labels: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, Inference]]:
-    """Chunks are filled up to whole blocks of rows, so that a point gets the same answer in any company: products of
+    """Chunks are filled up to whole blocks of rows, so that a point gets the same answer in any chunk: products of
     matrices with other numbers of rows are rounded differently."""
     known = np.full(data.n_points, UNLABELED) if labels is None else labels
     size = max(1, _VALUES_AT_ONCE // max(engine.R.shape[1], data.n_features if not data.sparse else 1))

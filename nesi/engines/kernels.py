@@ -1,6 +1,6 @@
 """The costly steps of Table 1 as PyTensor Ops with a parallel numba implementation.
 
-Next to the two matrix products a training step reads and writes three large arrays: the activities (points x C),
+Besides the two matrix products, a training step reads and writes three large arrays: the activities (points x C),
 the weights and their logarithm (C x D). Plain graphs pass over them a dozen times on one core; these Ops pass
 once, on all cores. `perform` says the same in NumPy, for checking and for other backends.
 """
@@ -31,9 +31,9 @@ get_num_threads()
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning.
 FAST_FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 _BLOCK = 512  # columns per task: a strip of activities that stays in the first-level cache
-_ROWS = 16  # rows of W per task: the gains of so many units share a cache line
+_ROWS = 16  # rows of W per task: the gains of that many units share a cache line
 _FEW_POINTS = 512  # with more of them, BLAS is quicker
-_MANY_GAINS = 0.3  # with more than this share of them, BLAS is quicker than to pick those that count
+_MANY_GAINS = 0.3  # with more than this share of them, BLAS is quicker than picking those that count
 parallel_njit = njit(parallel=True, fastmath=FAST_FLAGS)  # cached on disk as part of the graphs that use it
 vectorised_njit = njit(fastmath=FAST_FLAGS)
 SMALL = 200_000  # with fewer values than this, waking up other threads costs more than they help
@@ -184,8 +184,8 @@ class Activities(Op):
     That is eq. (loglikelihood) without the Gamma term and the probability of the label. Row k of `log_prior` is
     log R_kc, its last row log mean_k R_kc for points without a label. `feedback` is the same table in recurrent
     networks, which add it to the drive before the softmax (T1.5), and zero in feedforward ones; the likelihood contains
-    the prior in every network. The drive is used up: s takes its place in memory. A committee, as many as `members` is
-    long, has that many softmax groups, and the mean of their likelihoods.
+    the prior in every network. The drive is used up: s takes its place in memory. The length of `members` is the
+    size of the committee: the number of softmax groups, whose likelihoods are averaged.
     """
 
     __props__ = ()
@@ -404,7 +404,7 @@ def _share_that_counts(gains, negligible):  # type: ignore[no-untyped-def]
 @parallel_njit
 def _update_W_kernel(W, log_W, W_sum, reference, smallest, forgotten, gains, y):  # type: ignore[no-untyped-def]
     C = W.shape[0]
-    # A change of W by gain * y that is below half of the last digit of W: neither is a gain of less ever seen.
+    # A smaller gain changes W by less than half of its last digit, so rounding would remove it anyway.
     negligible = gains.dtype.type(np.finfo(gains.dtype).eps / 2 * smallest[0] / max(y.max(), 1))
     if _share_that_counts(gains, negligible / y.shape[0]) > _MANY_GAINS:
         learned = np.dot(gains.T, y)

@@ -1,4 +1,4 @@
-"""Truncated posteriors for new points: a quick answer that looks at some hundred units instead of all.
+"""Truncated posteriors for new points: a quick answer that looks at a few hundred units instead of all.
 
 The search of training has candidates to start from and knows who is whose neighbour. A new point starts from the best
 of a sample of the units and then walks along neighbours; and the neighbours of a unit are the best explanations of its

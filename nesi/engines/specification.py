@@ -27,7 +27,7 @@ class NetworkSpec(NamedTuple):
         return GraphSpec(self.rule, self.dtype, self.backend, self.sparse, soft)
 
     def network_inputs(self, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-        """What makes the one compiled graph that of this network: is it recurrent, and when does it label itself.
+        """What turns the one compiled graph into this network: is it recurrent, and when does it label points itself.
 
         BvSB is at most 1: with a threshold above, a network never labels a point itself.
         """

@@ -251,7 +251,7 @@ def _neighbours_kernel(neighbours, units):  # type: ignore[no-untyped-def]
 class BestUnits(Op):
     """(drive, feedback, labels, units) -> the best units of each point among all, as many as `units` has columns.
 
-    In a committee `units` has one row per point and member, who chooses among units of his own.
+    In a committee `units` has one row per point and member; each member chooses among its own units.
     """
 
     __props__ = ()

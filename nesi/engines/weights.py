@@ -30,7 +30,7 @@ class Weights:
     def compute_derived(self) -> None:
         """Compute log W and the row sums again, which compiled steps keep up to date for the rows that they change.
 
-        Done at the end of every iteration, so that a training that starts again from W goes on bit for bit.
+        Done at the end of every iteration, so that training that restarts from W continues bit for bit.
         """
         W, log_W = self.W, self.arrays.get("log_W")
         if not isinstance(log_W, np.ndarray):  # nothing to write over; a new array takes longer than the logarithms

@@ -65,9 +65,7 @@ class FinishedRun:
         W, R, settings = weights.get("W"), weights.get("R"), self.settings
         shape = (settings.units, self.data.X_train.shape[1])
         if W is None or R is None or W.shape != shape or R.shape != (self.data.n_classes, settings.units):
-            raise NesiError(
-                f"the weights of {self.name} in {self.directory} do not fit to the data set {self.data.name}."
-            )
+            raise NesiError(f"the weights of {self.name} in {self.directory} do not fit the data set {self.data.name}.")
         return TrainedNetwork.of(settings, W, R)
 
 

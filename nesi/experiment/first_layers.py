@@ -26,7 +26,7 @@ from nesi.storage.experiment_directory import FIRST_LAYER_PREFIX
 from nesi.training.trainer import Trainer
 
 _SECONDS_BETWEEN_LOOKS = 0.5
-# What says which run it is: the settings that it depends on besides are declared in `nesi.config`.
+# What identifies the run; the other settings that the layer depends on are declared in `nesi.config`.
 OF_THE_RUN = ("dataset", "data", "seed", "threads", "run")
 
 
@@ -53,7 +53,7 @@ class FirstLayerFile:
         return self._path.with_suffix(".lock")
 
     def load(self, trainer: Trainer) -> float | None:
-        """Put the trainer behind its first phase; the seconds which that took, or None if there is nothing to load."""
+        """Move the trainer past its first phase; returns the seconds it took, or None if there is nothing to load."""
         try:
             state = load_arrays(self._path, self._about)
             seconds = float(state.pop("run_seconds"))

@@ -24,7 +24,7 @@ SECONDS_BETWEEN_REPORTS = 0.2
 
 
 class Listener(Protocol):
-    """Who wants to know: called in the main process, one call at a time."""
+    """Is told what happens to runs: called in the main process, one call at a time."""
 
     def progress(self, progress: Progress) -> None: ...
     def finished(self, result: RunResult) -> None: ...

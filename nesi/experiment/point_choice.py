@@ -1,4 +1,4 @@
-"""Which points a run uses: other ones in every run, and the same for all networks."""
+"""Which points a run uses: different ones in every run, and the same for all networks."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Which fields to ask about: at random as in the paper, or those first whose answer says most.
+"""Which fields to ask about: at random as in the paper, or the most informative first.
 
-The paper notes that there may be more informative choices than a random one (Appendix B.3). This one thinks of a walk
-over the fields: from a field to one of its points and on to one of the fields of that point, both drawn by s. It ends
-at a field that has an answer, and it gives up with a small probability at every step. The class that a field probably
-shows is the class at the end of its walks. That is what self-labeling does later on: a point that is labeled by one of
-its fields teaches its other fields.
+The paper notes that there may be more informative choices than a random one (Appendix B.3). This one imagines a walk
+over the units: from a unit to one of its points and on to one of the units of that point, both drawn by s. It ends at
+a unit whose field has an answer, and it gives up with a small probability at every step. The class that a field
+probably shows is the class at the end of the walks from its unit. That is what self-labeling does later on: a point
+that is labeled by one of its units teaches its other units.
 
-The best field to ask about is the one that most of the walks pass which start at points whose class is still open:
+The best field to ask about is the one visited by most of the walks that start at points whose class is still open:
 many points (p(c|R)), uncertain (1 - BvSB), and not yet near an answer.
 """
 

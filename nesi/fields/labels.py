@@ -51,9 +51,9 @@ def field_usage(R: np.ndarray) -> np.ndarray:
 
 
 def R_by_hard_max(activities: sp.csr_array, labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """The 'hard max' of Section 4.5: every field belongs to the class whose labeled points activate it most on average.
+    """The 'hard max' of Section 4.5: every unit belongs to the class whose labeled points activate it most on average.
 
-    `activities` are s (T1.4), points in rows. A field that no labeled point activates belongs to no class.
+    `activities` are s (T1.4), points in rows. A unit that no labeled point activates belongs to no class.
     """
     known = labels >= 0
     counts = np.bincount(labels[known], minlength=n_classes)
@@ -119,7 +119,7 @@ def winning_fields(activities: sp.csr_array) -> np.ndarray:
 
 
 def given_answers(answers: Mapping[int, np.ndarray], fields: Iterable[int]) -> Answers:
-    """The answers to these fields; whoever has none to a field leaves it out."""
+    """The answers for these fields; a field without an answer is left out."""
     return {int(field): answers[int(field)] for field in fields if int(field) in answers}
 
 

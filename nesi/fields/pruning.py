@@ -1,4 +1,4 @@
-"""Overfitting control (Section 4.3.4): fields that hardly ever are active, and what happens without them."""
+"""Overfitting control (Section 4.3.4): units that are hardly ever active, and what happens without them."""
 
 from __future__ import annotations
 

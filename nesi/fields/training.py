@@ -91,7 +91,7 @@ class FieldLabelTrainer:
         """Without `ask` training ends when there is something to ask about; `spread`: see `FieldMap.spread`."""
         self._spread = spread
         self.settings, self._X, self._K, self._rng, self._ask = settings, X, n_classes, rng, ask
-        # r without classes is what r+ is, too: nothing to label itself with.
+        # Without classes r+ is the same as r: there is nothing to label points with.
         network = get_network(settings.network)
         blind = settings.changed(network="r" if network.recurrent else "ff", greedy=False, stopping=False)
         if settings.network == "ff":  # does not use p(c|R): only its first layer is trained (Section 4.5)
@@ -177,7 +177,7 @@ class FieldLabelTrainer:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         of_stage = {name: value for name, value in state.items() if not name.startswith("fields.")}
         if "fields.stage" not in state:
-            raise NesiError("The saved state is not of a training with labels for fields: start this run from scratch.")
+            raise NesiError("The saved state is not from training with labels for fields: start this run from scratch.")
         if not int(state["fields.stage"]):
             return self._stage.restore(of_stage)
         fields, given = state["fields.answered"], state["fields.answers"]

@@ -12,7 +12,7 @@ SHOWN_WORDS = 16
 
 
 def picture(values: np.ndarray, shape: tuple[int, int]) -> bytes:
-    """A PNG, dark where the values are large; the page turns it around in the dark."""
+    """A PNG, dark where the values are large; the page inverts it in dark mode."""
     low, high = float(values.min()), float(values.max())
     ink = (values - low) / (high - low) if high > low else np.zeros_like(values)
     grey = np.round(255 * (1 - ink)).astype(np.uint8).reshape(shape)

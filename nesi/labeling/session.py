@@ -51,7 +51,7 @@ class LabelingSession:
     # ---- what the person does -----------------------------------------------------------------------------------
 
     def answer(self, field: Any, weights: Any) -> None:
-        """To the question, or once more to an earlier one; `weights` None skips."""
+        """Answer the question, or change the answer to an earlier one; `weights` None skips."""
         with self._lock:
             self._check_idle()
             self._check_shown(field)

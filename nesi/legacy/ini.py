@@ -51,7 +51,7 @@ def parse_ini(text: str, origin: str) -> Section:
             raise NesiError(f"{origin}: line {number} is longer than {LONGEST_LINE} characters or holds a null byte.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a strange escape in a string is no reason to talk
+            warnings.simplefilter("ignore")  # an unknown escape in a string is no reason to warn
             parsed = configobj.ConfigObj(lines, unrepr=True, interpolation=False, raise_errors=True, list_values=True)
             return _plain(parsed.dict(), origin)
     except NesiError:

@@ -52,9 +52,7 @@ def rates_per_run(value: Any, runs: int, where: str) -> list[Rate]:
         if entry == "Default":
             rates.append(Rate(0.5, True))
         elif isinstance(entry, bool) or not isinstance(entry, (int, float)) or not 0 <= entry <= 1e6:
-            raise NesiError(
-                f"{where} is {entry!r}, but a number from 0 on, 'Default' or 'factor', number was expected."
-            )
+            raise NesiError(f"{where} is {entry!r}, but a number >= 0, 'Default' or 'factor', number was expected.")
         else:
             rates.append(Rate(float(entry), is_factor))
     return rates

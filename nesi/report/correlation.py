@@ -1,4 +1,4 @@
-"""How well the likelihood tells the test error (Section 4.3.2): their correlation in the course of training."""
+"""How well the likelihood predicts the test error (Section 4.3.2): their correlation during training."""
 
 from pathlib import Path
 from typing import NamedTuple

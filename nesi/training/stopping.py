@@ -57,7 +57,7 @@ def has_converged(
     """Whether the log-likelihood has risen by less than `tolerance` per iteration between the last two windows.
 
     Only what came after iteration `start` counts. A network with self-labeling goes on while the share of points that
-    it labels still grows. `or_falls` is False where the stopping criterion looks after a likelihood that falls.
+    it labels still grows. `or_falls` is False where the stopping criterion handles a falling likelihood.
     """
     likelihood, share = history["log_likelihood"][start:], history["self_labeled"][start:]
     if len(likelihood) < 2 * window:
