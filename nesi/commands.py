@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nesi.config.backends import with_what_the_backend_has
+from nesi.config.parameters import ExperimentParameters
 from nesi.config.reading import load_parameters, parse_assignment, with_changes
 from nesi.config.shipped import parameter_file
 from nesi.errors import NesiError
@@ -31,9 +32,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         file = parameter_file(options.params)
         parameters = load_parameters(file, changes)
-    parameters, sentence = with_what_the_backend_has(parameters)
-    if sentence is not None:
-        print(f"warning: {sentence}", file=sys.stderr)
+    parameters = _for_the_backend(parameters)
     if parameters.mode == "paper":
         file = file.with_stem(f"{file.stem.removesuffix('-paper')}-paper")
     directory = options.out or _default_directory(file, options.resume)
@@ -158,7 +157,7 @@ def tune(options: argparse.Namespace) -> int:
     if options.labels is not None:
         changes["tuning.labels"] = options.labels
     file = parameter_file(options.params)
-    parameters = load_parameters(file, changes)
+    parameters = _for_the_backend(load_parameters(file, changes))
     from nesi.experiment.tuning import tune as search
 
     search(
@@ -182,6 +181,13 @@ def export_legacy(options: argparse.Namespace) -> int:
     from nesi.legacy.commands import run_export
 
     return run_export(options)
+
+
+def _for_the_backend(parameters: ExperimentParameters) -> ExperimentParameters:
+    fitting, sentence = with_what_the_backend_has(parameters)
+    if sentence is not None:
+        print(f"warning: {sentence}", file=sys.stderr)
+    return fitting
 
 
 def _default_directory(params: Path, resume: bool) -> Path:

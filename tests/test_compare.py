@@ -64,7 +64,7 @@ def test_verdicts(errors: list[float], verdict: str) -> None:
 def test_verdicts_are_counted() -> None:
     errors = {"ff": (18.0, 18.1, 18.2), "r+": (4.9, 5.0, 4.8), "ff+": (9.0, 9.1, 9.2)}
     found = [record(run, e, network=name) for name, each in errors.items() for run, e in enumerate(each)]
-    sentence = "Of 3 cells with a verdict that were made by the paper's algorithm: 1 better, 1 within noise, 1 worse."
+    sentence = "Of 3 cells with a verdict, made by the paper's algorithm: 1 better, 1 within noise, 1 worse."
     assert sentence in terminal_table(summarize(found))
     assert "cells" not in terminal_table(summarize(found[:3]))
 

@@ -120,6 +120,46 @@ def test_other_free_parameters_are_no_other_algorithm(settings: dict[str, Any]) 
     assert cell.algorithm == OTHER_SETTINGS
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"settings": {"committee": 5}}, "committee = 5 (paper: 1)"),
+        ({"settings": {"legacy": {"idf": True}}}, "legacy = idf (paper: none)"),
+        ({"n_test": 100}, "test points = 100 (paper: 10000)"),
+        ({"n_train": 100}, "training points = 100 (paper: 60000)"),
+    ],
+)
+def test_what_records_leave_out_by_default_is_compared_too(changes: dict[str, Any], words: str) -> None:
+    (record,) = (
+        one
+        for one in records_of("mnist", "paper")
+        if one["run"] == 1 and one["network"] == "ff" and one["labels"] == 100
+    )
+    settings = {**record["settings"], **changes.pop("settings", {})}
+    (cell,) = summarize([{**record, "settings": settings, **changes}])
+    assert cell.deviations == [words]
+
+
+def test_a_tolerance_that_ended_an_earlier_phase_is_named() -> None:
+    (record,) = (
+        one
+        for one in records_of("mnist", "fast")
+        if one["run"] == 1 and one["network"] == "r+" and one["labels"] == 100
+    )
+    record = {**record, "converged_at": None, "iterations": 1100}
+    assert "ended by a tolerance of 0.005" in summarize([record])[0].deviations  # 3 phases of 500: it was fewer
+    phases = [{"learning": "first", "iterations": 500, "ended_by": "iterations"}]
+    record["resolved"] = {**record["resolved"], "phases": phases}
+    assert "ended by a tolerance of 0.005" not in summarize([record])[0].deviations
+
+
+def test_a_cell_that_the_paper_does_not_have_is_not_called_the_papers() -> None:
+    cell = changed()
+    assert cell.algorithm == THE_PAPERS
+    other = records_of("mnist", "fast")[0]
+    assert summarize([{**other, "labels": 123}])[0].algorithm == "not in the paper"
+
+
 def test_a_tolerance_that_ended_nothing_is_no_difference() -> None:
     cell = changed()
     assert cell.deviations == []

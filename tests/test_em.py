@@ -100,6 +100,14 @@ def test_what_em_is_not_for(settings, words):
         make_model(training="em", **settings).fit(X, labels)
 
 
+def test_em_needs_certain_labels_and_no_learning_rates():
+    X, labels = make_data()
+    with pytest.raises(NesiError, match="for certain"):
+        make_model(training="em", network="r", label_noise=0.2).fit(X, labels)
+    unstable = {"minibatch_rule": "summed", "epsilon_w": 50.0, "batch_size": 60}
+    assert np.isfinite(make_model(training="em", network="r", **unstable).fit(X, labels).log_likelihood_).all()
+
+
 def test_a_parameter_file_can_ask_for_em(tmp_path: Path):
     path = write_params(tmp_path / "p.yaml", networks=["r"], C=20, runs=1, iterations=8, training="em")
     code, _, errors = run_here(path, "--out", tmp_path / "out", "--quiet")

@@ -28,6 +28,9 @@ def test_fields_are_labeled_by_the_oracle_and_the_record_says_so(tmp_path: Path)
         assert (about["by"], about["asked"], about["oracle"]) == ("oracle", 20, ORACLE)
         assert about["answered"] <= 20
         assert record["iterations"] == iterations
+        resolved = record["resolved"]
+        assert (resolved["W_init"], resolved["R_init"]) == ("data", "uniform")  # of the stage without classes
+        assert sum(phase["iterations"] for phase in resolved["phases"]) == iterations
         assert record["settings"]["field_labels"]["choose"] == "informative"
         details = load_arrays(tmp_path / "out" / "details" / f"{network}-L0-run1.npz")
         assert len(set(details["asked_fields"].tolist())) == 20

@@ -31,6 +31,15 @@ def comparable(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "seconds": 0}
 
 
+def test_units_that_know_their_labels_are_not_handed_on(tmp_path: Path) -> None:
+    """R of a start from labeled points would bring the labels of another cell with it."""
+    changes = {"networks": ["ff"], "labels": ["all", 20], "runs": 1, "R_init": "points", "iterations": 3}
+    together, data = tasks_in(tmp_path / "together", changes)
+    beside = [execute(task, data).record for task in together][1]
+    (alone,), _ = tasks_in(tmp_path / "alone", {**changes, "labels": [20]})
+    assert comparable(beside) == comparable(execute(alone, data).record)
+
+
 @pytest.mark.parametrize("inference", ["exact", "truncated"])
 def test_a_cell_has_the_same_record_alone_and_beside_others(inference: str, tmp_path: Path) -> None:
     together, data = tasks_in(tmp_path / "together", {"inference": inference, "runs": 1})

@@ -37,7 +37,7 @@ def test_every_file_of_ours_can_be_switched(name: str) -> None:
     assert (parameters.greedy, parameters.tolerance, parameters.W_init) == (False, None, None)
     assert parameters.R_init == ("delta" if name == "newsgroups20_full" else None)
     changed = {key for override in parameters.overrides for key in override.changes()}
-    assert changed <= {"iterations", "stopping", "epsilon_R"}
+    assert changed <= {"iterations", "stopping", "epsilon_R", "epsilon_W"}
     if name not in NOT_IN_THE_PAPER:
         assert parameters.batch_size == {"minibatch": 1}.get(name, 10 if "newsgroups" in name else 25)
         assert parameters.iterations == ITERATIONS.get(name, 500)
@@ -71,6 +71,22 @@ def test_what_it_resolves_to_is_written_down_and_read_back(tmp_path: Path) -> No
     assert "inference: exact" in parameters.to_yaml()
     assert load_parameters(tmp_path / "params.yaml") == parameters
     assert (parameters.batch_size, parameters.C, parameters.overrides) == (5, 30, [])
+
+
+def test_the_section_can_be_changed_and_null_is_kept(tmp_path: Path) -> None:
+    path = write_params(tmp_path / "p.yaml", **OUR_WAYS)
+    for changes, size in (({"paper.batch_size": 50}, 50), ({"batch_size": None}, None)):
+        parameters = in_paper_mode(path, **changes)
+        assert parameters.batch_size == size
+        (tmp_path / "params.yaml").write_text(parameters.to_yaml())
+        assert load_parameters(tmp_path / "params.yaml") == parameters
+
+
+def test_the_papers_algorithm_has_no_quirks_of_the_program(tmp_path: Path) -> None:
+    path = write_params(tmp_path / "p.yaml", legacy=True, stopping=True)
+    with pytest.raises(NesiError, match="leave one of the two out"):
+        in_paper_mode(path)
+    assert in_paper_mode(path, legacy=False).stopping is False
 
 
 def test_a_file_can_ask_for_it_itself(tmp_path: Path) -> None:

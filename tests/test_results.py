@@ -100,7 +100,7 @@ def test_verdicts_are_counted_table_by_table(tmp_path: Path) -> None:
     assert code == 0
     cells = summarize(collect([ROOT / name for name in directories]))
     better, noise, worse = (sum(c.verdict == verdict for c in cells) for verdict in ("better", "within noise", "worse"))
-    last = ["all", "another", "algorithm", "40", str(better), str(noise), str(worse), "0", "0"]
+    last = ["all", "other", "settings", "or", "algorithms", "40", str(better), str(noise), str(worse), "0", "0"]
     assert output.splitlines()[-1].split() == last
     titles = ["20 Newsgroups, 6 topics", "MNIST, permutation invariant", "all"]
     assert [line.split("  ")[0] for line in output.splitlines()[2:]] == [*titles, *titles]
@@ -121,12 +121,12 @@ def test_verdicts_are_counted_table_by_table(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text(f"<!-- nesi compare --count {' '.join(directories)} -->\n<!-- end -->\n")
     assert nesi("quote", document, "--root", ROOT)[0] == 0
-    last = f"| all | another algorithm | 40 | {better} | {noise} | {worse} | 0 | 0 |\n\n<!-- end -->"
+    last = f"| all | other settings or algorithms | 40 | {better} | {noise} | {worse} | 0 | 0 |\n\n<!-- end -->"
     assert last in document.read_text()
 
 
 def test_every_directory_of_results_is_explained() -> None:
     table = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
     explained = re.findall(r"^\| `([^`]+)` \| `([^`]+\.yaml)` \|", table, flags=re.MULTILINE)
-    assert sorted(name for name, _ in explained) == [path.name for path in RESULTS]
+    assert sorted(name for name, _ in explained) == [path.relative_to(ROOT / "results").as_posix() for path in RESULTS]
     assert {file for _, file in explained} <= {path.name for path in (ROOT / "params").iterdir()}

@@ -69,6 +69,26 @@ def test_both_layers_learn_as_they_do_in_one_graph(rule: str, sparse: bool) -> N
         np.testing.assert_allclose(apart.R, alone.R, rtol=1e-8)
 
 
+def test_the_likelihood_is_right_while_rows_of_W_differ_in_their_sums() -> None:
+    """At the start of training on texts the sums of rows differ by hundreds, and exp(-sum) of most units is 0."""
+    rng = np.random.default_rng(3)
+    X, labels = sp.csr_array(rng.poisson(0.3, (60, 400)) + np.eye(60, 400)), np.arange(60) % 3
+    W = rng.gamma(1.0, 1.0, (6, 400)) * np.array([[1], [2], [4], [1], [3], [6]]) + 0.5
+    given = {"minibatch_rule": "summed", "batch_size": 5, "W_init": W, "epsilon_W": 0.5}
+    alone = make_trainer(X, labels, **given)
+    settings = {key: value for key, value in given.items() if key != "W_init"}
+    settings = TrainingSettings(network="ff", C=6, A=420.0, iterations=4, **settings)
+    apart = SideBySideTrainer(settings, X, labels, 3, np.random.default_rng(0), W_init=W)
+    for one, other in zip(alone, apart, strict=True):
+        assert np.isfinite(other.log_likelihood)
+        assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-4)
+
+
+def test_who_wants_a_curve_of_test_errors_trains_alone(tmp_path: Path) -> None:
+    tasks, _ = tasks_in(tmp_path, test_error_every=1)
+    assert all(task.companions == () for task in tasks)
+
+
 def test_every_cell_has_the_same_record_alone_and_beside_the_others(tmp_path: Path) -> None:
     together, data = tasks_in(tmp_path / "together")
     assert all(len(task.companions) == 5 for task in together)

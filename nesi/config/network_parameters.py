@@ -78,9 +78,9 @@ class NetworkParameters(Section):
     ] = None
 
     # How weights learn: by T1.7 and T1.8, or by batch EM for the generative model (Section 2), which is for r.
-    training: Annotated[
-        Training, Meaning("unless default", shapes_first_layer=False, may_override=True, column=15, paper="online")
-    ] = "online"
+    training: Annotated[Training, Meaning("unless default", shapes_first_layer=False, column=15, paper="online")] = (
+        "online"
+    )
     inference: Annotated[Inference, Meaning(may_override=True, column=8, paper="exact")] = "exact"
     test_inference: Annotated[  # of new points
         Inference,
@@ -94,7 +94,7 @@ class NetworkParameters(Section):
     ] = None
     minibatch_rule: Annotated[MinibatchRule, Meaning(may_override=True, paper="summed")] = "sequential"
     shuffle: Annotated[Switch, Meaning(paper=True)] = True
-    stopping: Annotated[Switch, Meaning(may_override=True)] = False  # by the likelihood, Section 4.3.2
+    stopping: Annotated[Switch, Meaning(may_override=True, paper=False)] = False  # by the likelihood, Section 4.3.2
     stopping_width: Annotated[  # iterations in its window
         Width, Meaning("unless default", may_override=True, paper=20)
     ] = 20

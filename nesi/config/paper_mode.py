@@ -21,9 +21,8 @@ def is_paper_mode(content: dict[Any, Any]) -> bool:
 def with_the_papers_algorithm(content: dict[Any, Any]) -> dict[Any, Any]:
     """The content of a parameter file as it is with `mode: paper`. Doing it twice changes nothing more."""
     given = content.get("paper")
-    section = {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else {}
     fixed = {**values_of_the_paper(ExperimentParameters), "batch_size": AUTHORS_BATCH_SIZE, "overrides": []}
-    return {**content, **fixed, **section}
+    return {**content, **fixed, **(given if isinstance(given, dict) else {})}
 
 
 def belongs_to_the_section(key: str) -> bool:

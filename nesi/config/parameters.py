@@ -205,8 +205,21 @@ class ExperimentParameters(_EveryParameter):
 
     @model_validator(mode="after")
     def _em_is_for_the_recurrent_network(self) -> Self:
-        if self.training == "em" and (self.networks != ["r"] or self.field_labels is not None):
-            raise ValueError("training is 'em', which is EM for the model that r stands for; use it with networks: [r]")
+        if self.training == "em" and (
+            self.networks != ["r"] or self.field_labels is not None or self.legacy is not None
+        ):
+            raise ValueError(
+                "training is 'em', which is EM for the model of r; use it with networks: [r], and with neither legacy "
+                "nor field_labels"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_paper_has_no_quirks(self) -> Self:
+        if self.mode == "paper" and self.legacy is not None:
+            raise ValueError(
+                "mode is 'paper', but legacy switches on quirks of the authors' program; leave one of the two out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -283,7 +296,9 @@ class ExperimentParameters(_EveryParameter):
         content = self.model_dump(mode="json")
         content["overrides"] = [entry.model_dump(mode="json", exclude_none=True) for entry in self.overrides]
         if self.paper is not None:
-            content["paper"] = self.paper.model_dump(mode="json", exclude_none=True)
+            given = self.paper.model_dump(mode="json", exclude_unset=True)
+            given["overrides"] = [entry.model_dump(mode="json", exclude_none=True) for entry in self.paper.overrides]
+            content["paper"] = given
         return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
 
 

@@ -20,8 +20,9 @@ def load_parameters(path: Path, changes: dict[str, Any] | None = None) -> Experi
 
 def with_changes(content: dict[Any, Any], changes: dict[str, Any], origin: str) -> ExperimentParameters:
     """`content` as checked parameters, with `changes` (dotted key -> value) on top."""
-    if "mode" in changes:
-        content["mode"] = changes["mode"]
+    changes = dict(changes)
+    for key in [key for key in changes if key == "mode" or key.startswith("paper.")]:
+        _set_dotted(content, key, changes.pop(key))
     if is_paper_mode(content):
         content = with_the_papers_algorithm(content)
     for key, value in changes.items():

@@ -6,6 +6,7 @@ network of a process that has the same graph (and any size) shares one compilati
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import warnings
@@ -89,17 +90,23 @@ class CompiledFunction:
         """Compilation happens in the first call: say so if it takes long, and one process at a time.
 
         Numba's cache on disk takes no lock of its own: two processes that fill it at the same moment can leave an
-        entry that belongs to other types, and whoever loads that one crashes.
+        entry that belongs to other types, and whoever loads that one crashes. Other backends look after themselves.
         """
         timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, announce, [self.name, self.backend])
         timer.start()
         try:
-            with FileLock(Path(pytensor.config.base_compiledir) / "nesi-compilation.lock"):
+            with _compilation_lock(self.backend):
                 outputs = self._function(*inputs)
         finally:
             timer.cancel()
         self._called = True
         return outputs
+
+
+def _compilation_lock(backend: str) -> contextlib.AbstractContextManager[object]:
+    if backend != "numba":
+        return contextlib.nullcontext()
+    return FileLock(Path(pytensor.config.base_compiledir) / "nesi-compilation.lock")
 
 
 def _announce(name: str, backend: str) -> None:

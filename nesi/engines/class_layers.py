@@ -2,7 +2,7 @@
 
 The first layer of a feedforward network never hears of labels or of R: one first layer can carry the class layers of
 several networks, each with labels of its own, and both layers learn at once as in the paper. What a class layer needs
-of a mini-batch are the activities of its points and, for the likelihood, how much the units differ in sum_d W_cd.
+of a mini-batch are the activities of its points and, for the likelihood, p(y | c) of every unit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class FirstLayerActivities(NamedTuple):
     """What a first layer says about some points, with the weights from before the step."""
 
     s: np.ndarray  # T1.4
-    unit_weights: np.ndarray  # exp(-sum_d W_cd) of every unit, relative to the largest
-    log_total: np.ndarray  # log sum_c exp(I_c) of every point, with what the unit weights are relative to
+    evidence: np.ndarray  # p(y | c) of every unit, relative to the largest
+    log_scale: np.ndarray  # the log of what that is relative to, without the Gamma term
 
 
 class ClassLayer:
@@ -56,26 +56,25 @@ def _class_layer_step(spec: GraphSpec, learns: bool) -> CompiledFunction:
     dtype = spec.dtype
     R = state_variable("R", 2, dtype)
     top_down = TopDown(spec, R)
-    s, unit_weights = pt.matrix("s", dtype=dtype), pt.vector("unit_weights", dtype=dtype)
-    log_total = pt.dvector("log_total")
+    s, evidence = pt.matrix("s", dtype=dtype), pt.matrix("evidence", dtype=dtype)
+    log_scale = pt.dvector("log_scale")
     epsilon_R, threshold = pt.vector("epsilon_R", dtype=dtype), pt.scalar("threshold", dtype=dtype)
-    log_likelihood = log_total + pt.log(_prior_mass(s, unit_weights, top_down)) + top_down.evidence()
+    log_likelihood = log_scale + pt.log(_prior_mass(evidence, top_down)) + top_down.evidence()
     updates: dict[str, Expression] = {}
     self_labeled = pt.zeros((), dtype="float64")
     if learns:
         inferred = equations.inferred_class(s, R, 1, top_down.prior)
         t, self_labeled = top_down.taught(inferred, threshold, epsilon_R)
         updates["R"] = equations.without_denormals(top_down.updated_R(s, t, epsilon_R).astype(dtype))
-    inputs = [s, unit_weights, log_total, *top_down.inputs, epsilon_R, threshold]
+    inputs = [s, evidence, log_scale, *top_down.inputs, epsilon_R, threshold]
     outputs = [log_likelihood, self_labeled]
     return CompiledFunction("the step of a class layer", spec.backend, inputs, outputs, {"R": R}, updates)
 
 
-def _prior_mass(s: Expression, unit_weights: Expression, top_down: TopDown) -> Expression:
-    """sum_c s_c exp(-sum_d W_cd) p(c | label) of every point, relative to the largest exp(-sum_d W_cd)."""
+def _prior_mass(evidence: Expression, top_down: TopDown) -> Expression:
+    """sum_c p(y | c) p(c | label) of every point, relative to the largest p(y | c)."""
     K = top_down.R.shape[0]
     unlabeled = (top_down.R * top_down.prior[:, None]).sum(axis=0, keepdims=True) / K.astype(top_down.spec.dtype)
-    priors = pt.concatenate([top_down.R, unlabeled])
-    masses = s @ (priors * unit_weights[None, :]).T
+    masses = evidence @ pt.concatenate([top_down.R, unlabeled]).T
     row = pt.where(equations.is_labeled(top_down.labels), top_down.labels, K)
     return masses[pt.arange(row.shape[0]), row].astype("float64")

@@ -166,17 +166,18 @@ def _training_step(spec: GraphSpec, learn: str) -> CompiledFunction:
 def _first_layer_step(spec: GraphSpec) -> CompiledFunction:
     graph = ExactGraph(spec)
     epsilon_W = pt.vector("epsilon_W", dtype=spec.dtype)
-    drive, sums = graph.drive(training=True), graph.sums_of_rows()
-    # The same kernel as elsewhere, with a prior of 1 for every unit: its likelihood is then log sum_c exp(I_c).
-    nothing = (0 * sums).astype(drive.dtype)
-    same_for_all = nothing[None, :], nothing[None, :], pt.lvector("unlabeled"), nothing, pt.dvector("one_member")
-    s, log_total = kernels.Activities()(drive, *same_for_all)
-    s, smallest = s.astype(spec.dtype), sums.min()
-    unit_weights = pt.exp(smallest - sums).astype(spec.dtype)
+    drive = graph.drive(training=True)
+    sums = graph.sums_of_rows().astype(drive.dtype)
+    evidence, log_scale = kernels.UnitEvidence()(drive, sums)
+    # The same kernel as elsewhere; its likelihood is not needed here, so that any prior will do.
+    nothing = (0 * sums)[None, :]
+    unlabeled, one_member = pt.lvector("unlabeled"), pt.dvector("one_member")
+    s, _ = kernels.Activities()(drive, nothing, nothing, unlabeled, sums, one_member)
+    s = s.astype(spec.dtype)
     updates = graph.updates_of_W(*graph.gains(s, epsilon_W))
-    inputs = [*graph.points, same_for_all[2], same_for_all[4], epsilon_W, graph.A]
+    inputs = [*graph.points, unlabeled, one_member, epsilon_W, graph.A]
     s = deep_copy_op(s)  # the gains take the place of the activities
-    outputs = [s, unit_weights, log_total + graph.common_drive() - smallest]
+    outputs = [s, evidence.astype(spec.dtype), log_scale + graph.common_drive()]
     return CompiledFunction("the step of the first layer", spec.backend, inputs, outputs, graph.state, updates)
 
 

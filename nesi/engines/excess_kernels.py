@@ -32,6 +32,7 @@ POWERS = 12  # terms of the series
 _FURTHEST = {"float32": 0.3, "float64": 0.05}
 _SMALLEST_EXCESS = -0.5  # with smaller ones, which only weights from elsewhere have, |q| would exceed 1
 _MANY_ENTRIES = 1 / 8  # per input: with more, a pass over all of V costs less than to keep the sums of powers
+_VALUES_AT_ONCE = 1_000_000  # in float64, when everything is summed up
 _PARTS = 16  # ranges of inputs, each summed up by itself: results do not depend on the number of threads
 
 # Divisions that are not checked for zero one by one, so that loops with them are vectorised.
@@ -46,13 +47,15 @@ def summed_up(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lazy = bool(V.min(initial=0) >= _SMALLEST_EXCESS)
     sums = np.zeros((POWERS + 1, V.shape[1]))
     middle = 1 / (1 + _FURTHEST[str(V.dtype)]) if lazy else 1.0
-    W = 1 + middle * V.astype(np.float64)
-    sums[0] = np.log(W).sum(axis=0)
-    if lazy:
-        q, power = (W - 1) / W, np.ones_like(W)
-        for row in sums[1:]:
-            power *= q
-            row[...] = power.sum(axis=0)
+    size = max(1, _VALUES_AT_ONCE // max(V.shape[1], 1))
+    for first in range(0, len(V), size):
+        W = 1 + middle * V[first : first + size].astype(np.float64)
+        sums[0] += np.log(W).sum(axis=0)
+        if lazy:
+            q, power = (W - 1) / W, np.ones_like(W)
+            for row in sums[1:]:
+                power *= q
+                row += power.sum(axis=0)
     return sums, np.array([float(lazy)])
 
 

@@ -65,6 +65,7 @@ class ExcessWeights:
 
     def set_weights(self, W: np.ndarray, R: np.ndarray) -> None:
         V = np.ascontiguousarray((np.asarray(W, self._dtype) - 1).T)
+        V = np.maximum(V, np.finfo(self._dtype).eps - 1)  # a weight far below 1 has no digits left: it must not be 0
         self.arrays: State = {"R": np.array(R, self._dtype, order="C"), "V": V}
         self.compute_derived()
 

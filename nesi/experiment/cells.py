@@ -64,7 +64,9 @@ def with_companions(tasks: list[RunTask], n_classes: int) -> list[RunTask]:
     """Let every run know which others could be trained together with it."""
     groups: dict[str, list[RunTask]] = {}
     for task in tasks:
-        if learns_side_by_side(task.parameters, task.network, n_classes):
+        # Whoever wants to see the test error during training trains each network by itself.
+        together = learns_side_by_side(task.parameters, task.network, n_classes)
+        if together and not task.parameters.test_error_every:
             identity = task.identity()
             same = {key: identity.get(key) for key in (*OF_THE_RUN, "batch_size", *first_layer_settings())}
             groups.setdefault(json.dumps(same, sort_keys=True), []).append(task)

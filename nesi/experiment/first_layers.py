@@ -117,5 +117,7 @@ def _starts_from_labels(parameters: ExperimentParameters, n_classes: int) -> boo
     class_means = parameters.W_init == "class_means" or (
         parameters.W_init in (None, "auto") and n_classes == parameters.C
     )
+    if parameters.R_init == "points":  # R says which labels its units started from, and is handed on with W
+        return True
     # Weights from files belong to their run, and the authors' way of drawing points depends on the labels.
     return class_means or parameters.legacy is not None or isinstance(parameters.W_init, WeightFile)

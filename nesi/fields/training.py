@@ -10,6 +10,7 @@ learning from there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +102,7 @@ class FieldLabelTrainer:
         self._history_before: dict[str, list[float]] = {name: [] for name in self._stage.history}
         self.asked: np.ndarray | None = None  # None as long as nobody was asked
         self.answers: Answers = {}
+        self._account_before: dict[str, Any] | None = None  # of the stage without classes, when it is over
 
     @property
     def W(self) -> np.ndarray:
@@ -115,8 +117,13 @@ class FieldLabelTrainer:
         return len(self._history_before["seconds"]) + self._stage.iteration
 
     def account(self) -> dict[str, Any]:
-        """See `Trainer.account`; of the stage that the network is in."""
-        return self._stage.account()
+        """See `Trainer.account`: where it started, and the phases before and after the answers."""
+        now = self._stage.account()
+        return (
+            now
+            if self._account_before is None
+            else {**self._account_before, "phases": [*self._account_before["phases"], *now["phases"]]}
+        )
 
     @property
     def phase(self) -> str:
@@ -154,6 +161,7 @@ class FieldLabelTrainer:
         activities = self._stage.activities()
         asked, answers = self._ask(R, activities) if self._ask else (np.empty(0, np.int64), {})
         before, self._history_before = self.W, self.history
+        self._account_before = self._stage.account()
         self.asked, self.answers = np.asarray(asked, dtype=np.int64), answers
         given = FieldMap(activities).spread(class_beliefs(R), answers) if self._spread and answers else answers
         self._stage = with_answers(self.settings, self._X, before, R, given, self._rng)
@@ -172,6 +180,7 @@ class FieldLabelTrainer:
         fields = np.fromiter(self.answers, dtype=np.int64, count=len(self.answers))
         given = np.array(list(self.answers.values())).reshape(len(fields), self._K)
         state |= {"fields.asked": self.asked, "fields.answered": fields, "fields.answers": given}
+        state["fields.account"] = np.frombuffer(json.dumps(self._account_before).encode(), dtype=np.uint8)
         return state | {f"fields.history.{name}": np.array(past) for name, past in self._history_before.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -185,6 +194,8 @@ class FieldLabelTrainer:
         stage = with_answers(self.settings, self._X, state["W"], state["R"], answers, self._rng)
         stage.restore(of_stage)
         self._stage, self.asked, self.answers = stage, state["fields.asked"], answers
+        account = bytes(state.get("fields.account", np.frombuffer(b"null", np.uint8))).decode()
+        self._account_before = json.loads(account)  # earlier versions did not keep it
         self._history_before = {name: state[f"fields.history.{name}"].tolist() for name in self._history_before}
         return None
 

@@ -166,7 +166,7 @@ def _cell(records: list[Record]) -> Cell:
         mean_seconds=statistics.fmean(float(record["seconds"]) for record in records),
         fields=(first["settings"].get("field_labels") or {}).get("fields"),
         settings={key: first["settings"][key] for key in TELLING if key in first["settings"]},
-        algorithm=kind_of(differs),
+        algorithm=kind_of(differs) if paper is not None else NOT_PUBLISHED,
         deviations=words,
         iterations=[min(iterations), max(iterations)] if iterations else [],
     )

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from nesi.config.declaration import values_of_the_paper
+from nesi.config.declaration import meanings, values_of_the_paper
 from nesi.config.parameters import ExperimentParameters
-from nesi.networks import get_network
+from nesi.networks import get_network, training_phases
 from nesi.report.published import PublishedCell, PublishedExperiment
 from nesi.storage.records import Record
 
 THE_PAPERS, OTHER_SETTINGS, OTHER_ALGORITHM = "the paper's", "other settings", "other algorithm"
 _NOT_STARTS = (None, "auto")
 # The free parameters, and what is no part of the algorithm; everything else is.
-_SETTINGS = {"C", "committee", "A", "epsilon_W", "epsilon_R", "threshold", "training points"}
+_SETTINGS = {"C", "committee", "A", "epsilon_W", "epsilon_R", "threshold", "training points", "test points"}
+# What a record leaves out because it is at its default.
+_DEFAULTS = {
+    key: ExperimentParameters.model_fields[key].default
+    for key, meaning in meanings(ExperimentParameters).items()
+    if meaning.recorded == "unless default"
+}
 _MATTERS_IF = {"stopping_width": "stopping", "iterations_R": "greedy"}
 
 
@@ -26,9 +32,9 @@ def differences(
 ) -> dict[str, tuple[Any, Any]]:
     """Key -> (ours, the paper's), for runs of one cell."""
     first = records[0]
-    ours = {**first["settings"], **_starts(first)}
+    ours = {**_DEFAULTS, **first["settings"], **_starts(first)}
     wanted = {key: value for key, value in values_of_the_paper(ExperimentParameters).items() if key in ours}
-    wanted |= {"stopping": False, **experiment.settings, **paper.settings}
+    wanted |= {"committee": 1, **experiment.settings, **paper.settings}
     wanted |= {key: value for key, value in _paper_starts(experiment, ours).items() if key not in paper.settings}
     if not get_network(first["network"]).self_labeling:
         wanted.pop("threshold", None)
@@ -42,6 +48,10 @@ def differences(
         del found["tolerance"]
     if first.get("n_train") not in (None, experiment.train):
         found["training points"] = (first["n_train"], experiment.train)
+    if experiment.test is not None and first.get("n_test") not in (None, experiment.test):
+        found["test points"] = (first["n_test"], experiment.test)
+    if quirks := first["settings"].get("legacy"):
+        found["legacy"] = (", ".join(quirks), "none")
     return found
 
 
@@ -64,7 +74,23 @@ def _paper_starts(experiment: PublishedExperiment, ours: dict[str, Any]) -> dict
 
 
 def _ended_early(records: list[Record]) -> bool:
-    return any(record.get("converged_at") is not None for record in records)
+    """Whether a tolerance ended a phase of any run."""
+    return any(_tolerance_ended(record) for record in records)
+
+
+def _tolerance_ended(record: Record) -> bool:
+    if record.get("converged_at") is not None:
+        return True
+    if phases := record.get("resolved", {}).get("phases"):
+        return any(phase["ended_by"] == "tolerance" for phase in phases)
+    # Records of earlier versions do not say what ended a phase before the last.
+    if "iterations" not in record or record.get("stopped_at") is not None:
+        return False
+    settings, phases_of = (
+        record["settings"],
+        training_phases(record["network"], record["settings"].get("greedy", False)),
+    )
+    return int(record["iterations"]) < len(phases_of) * int(settings.get("iterations", 0))
 
 
 def kind_of(found: dict[str, Any]) -> str:

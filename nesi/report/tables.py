@@ -125,7 +125,7 @@ def _counts(cells: list[Cell]) -> dict[str, int]:
 
 
 def _by_algorithm(cells: list[Cell]) -> dict[str, list[Cell]]:
-    kinds = {"the paper's algorithm": True, "another algorithm": False}
+    kinds = {"the paper's algorithm": True, "other settings or algorithms": False}
     return {name: [cell for cell in cells if (not cell.deviations) == same] for name, same in kinds.items()}
 
 
@@ -136,7 +136,7 @@ def _count_of_verdicts(cells: list[Cell]) -> list[str]:
         counts = _counts(some)
         if (number := sum(counts.values())) >= 2:
             words = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-            notes.append(f"Of {number} cells with a verdict that were made by {name}: {words}.")
+            notes.append(f"Of {number} cells with a verdict, made by {name}: {words}.")
     return notes
 
 

@@ -36,7 +36,7 @@ class Lesson:
         self.epsilon_W = min(settings.epsilon_W * settings.C / N, 1)
         self.epsilon_R = min(settings.epsilon_R * self._K / taught, 1)
         self.batch_size = settings.batch_size or self._largest_sensible_batch()
-        if settings.minibatch_rule == "summed":
+        if settings.minibatch_rule == "summed" and settings.training == "online":
             self._check_stability(min(self.batch_size, len(labels)))
 
     def rates_W(self, batch: np.ndarray) -> np.ndarray:

@@ -69,6 +69,8 @@ class Trainer:
         weights = None if sample_weight is None else checked_weights(sample_weight, data.n_points)
         of_classes = label_model(n_classes, settings.class_prior, settings.label_noise)
         numbers, classes, labels_mean = read_labels(labels, data.n_points, of_classes)
+        if settings.training == "em" and not labels_mean.certain:
+            raise NesiError("training is 'em', which is for labels that name a class for certain; use 'online'.")
         self._lesson = Lesson(settings, n_classes, data, numbers, labels_mean, weights, seen)
         self.starts = start_names(W_init, R_init, classes, n_classes, settings)
         W, R = initial_weights(W_init, R_init, data, classes, n_classes, settings, rng)

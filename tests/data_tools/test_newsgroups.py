@@ -172,7 +172,7 @@ def test_the_digest_does_not_depend_on_the_order_of_documents(tmp_path: Path) ->
         ("train.data", "", "0 numbers"),
         ("train.data", "1 1\n", "2 numbers in 1 line, "),
         ("train.data", "1 1 1 1\n1 1\n", "lines of 3|entries occur twice"),
-        ("train.data", "1 1 x\n", "other characters"),
+        ("train.data", "1 1 x\n", "characters other than"),
         ("train.data", "9 1 1\n", "document numbers run from 9 to 9, expected 1 to 4"),
         ("train.data", "1 6 1\n", "word numbers"),
         ("train.data", "1 0 1\n", "word numbers"),
