@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numba import njit
 
-from nesi.engines import excess_kernels, fast_math, kernels, sparse_kernels
+from nesi.engines import excess_kernels, fast_math, kernels, sparse_kernels, update_kernels
 
 DTYPES = ["float32", "float64"]
 TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
@@ -85,8 +85,8 @@ def inputs_of_an_update(dtype, n_points, n_units, share):
 @pytest.mark.parametrize(("n_points", "n_units"), [(1, 6), (25, 6), (25, 300), (6, 301)])
 def test_update_kernel_says_the_same_as_perform(dtype, n_points, n_units, share):
     inputs = inputs_of_an_update(dtype, n_points, n_units, share)
-    exact = performed(kernels.UpdateW(), *(np.asarray(value, np.float64) for value in inputs))
-    W, log_W, W_sum = compiled(kernels._update_W_kernel, *inputs)
+    exact = performed(update_kernels.UpdateW(), *(np.asarray(value, np.float64) for value in inputs))
+    W, log_W, W_sum = compiled(update_kernels._update_W_kernel, *inputs)
     tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
     np.testing.assert_allclose(W, exact[0], **tolerance)
     np.testing.assert_allclose(log_W, exact[1], **tolerance)
@@ -97,7 +97,7 @@ def test_a_gain_that_rounding_would_swallow_changes_nothing_and_a_larger_one_doe
     W, log_W, W_sum, reference, smallest, _, gains, y = inputs_of_an_update(dtype, 25, 300, 0)
     last_digit = np.finfo(dtype).eps
     gains[0, 0], gains[0, 1] = last_digit / 20, 20 * last_digit
-    new = compiled(kernels._update_W_kernel, W, log_W, W_sum, reference, smallest, gains.sum(axis=0), gains, y)
+    new = compiled(update_kernels._update_W_kernel, W, log_W, W_sum, reference, smallest, gains.sum(axis=0), gains, y)
     changed = (new[0] != W).any(axis=1)
     assert changed.tolist() == [False, True] + [False] * 298
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytensor.tensor as pt
 
 from nesi import equations
-from nesi.engines import excess_kernels, kernels, sparse_kernels
+from nesi.engines import excess_kernels, kernels, sparse_kernels, update_kernels
 from nesi.engines.backend import Expression, has_kernels, state_variable
 from nesi.engines.specification import GraphSpec
 from nesi.engines.top_down import TopDown
@@ -95,7 +95,7 @@ class ExactGraph:
             return dict(zip(names, excess_kernels.ExcessUpdate()(*before, forgotten, gains, *self.points), strict=True))
         W, log_W, W_sum, reference = (self.state[name] for name in ("W", "log_W", "W_sum", "reference"))
         if has_kernels(self.spec.backend):
-            new = kernels.UpdateW()(W, log_W, W_sum, reference, self.state["smallest"], forgotten, gains, self.y)
+            new = update_kernels.UpdateW()(W, log_W, W_sum, reference, self.state["smallest"], forgotten, gains, self.y)
             return dict(zip(("W", "log_W", "W_sum"), new, strict=True))
         background = gains.sum(axis=0)  # the +1 of T1.3
         if self.spec.sparse:

@@ -185,7 +185,7 @@ class ExcessUpdate(Op):
 
 
 @_unchecked_njit
-def _learn(V, inverse, gains, data, columns, row_starts, first, last):  # type: ignore[no-untyped-def]
+def _learn(V, gains, data, columns, row_starts, first, last):  # type: ignore[no-untyped-def]
     """The inputs from first to last, without the sums."""
     for n in range(gains.shape[0]):
         own = gains[n]
@@ -193,7 +193,7 @@ def _learn(V, inverse, gains, data, columns, row_starts, first, last):  # type: 
             if first <= columns[i] < last:
                 x, row = data[i], V[columns[i]]
                 for c in range(row.shape[0]):
-                    row[c] += own[c] * x * inverse[c]
+                    row[c] += own[c] * x
 
 
 @_unchecked_njit
@@ -318,12 +318,12 @@ def _update_kernel(V, scale, sums, excess, lazy, forgotten, gains, data, columns
         for part in range(parts):
             sums += change[part]
         return V, scale, sums, excess, lazy
-    factor, ones = (scale * (1 - forgotten.astype(np.float64))).astype(V.dtype), np.ones(C, dtype=V.dtype)
+    factor = (scale * (1 - forgotten.astype(np.float64))).astype(V.dtype)
     new_sums, smallest = np.zeros((_PARTS, POWERS + 1, C), dtype=np.float64), np.zeros(_PARTS, dtype=V.dtype)
     for part in prange(_PARTS):
         first, last = part * D // _PARTS, (part + 1) * D // _PARTS
         _shrink(V, factor, first, last)
-        _learn(V, ones, gains, data, columns, row_starts, first, last)
+        _learn(V, gains, data, columns, row_starts, first, last)
         if many:
             _sum_up_logs(V, first, last, new_sums[part])
         else:

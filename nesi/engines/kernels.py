@@ -31,9 +31,8 @@ get_num_threads()
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning.
 FAST_FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 _BLOCK = 512  # columns per task: a strip of activities that stays in the first-level cache
-_ROWS = 16  # rows of W per task: the gains of that many units share a cache line
+ROWS = 16  # rows of W per task: the gains of that many units share a cache line
 _FEW_POINTS = 512  # with more of them, BLAS is quicker
-_MANY_GAINS = 0.3  # with more than this share of them, BLAS is quicker than picking those that count
 parallel_njit = njit(parallel=True, fastmath=FAST_FLAGS)  # cached on disk as part of the graphs that use it
 vectorised_njit = njit(fastmath=FAST_FLAGS)
 SMALL = 200_000  # with fewer values than this, waking up other threads costs more than they help
@@ -106,8 +105,8 @@ def transposed_products(fgraph: Any, node: Apply) -> list[Any] | None:
 class MiniBatchDrive(Op):
     """(y, log_W) -> y log_W^T, the bottom-up term of T1.5, for as few points as a training step has.
 
-    With 25 points BLAS takes about twice as long. Here every weight is read once. A tile of four units and three points
-    is as much as the registers of most machines hold.
+    Every weight is read once, and nothing is copied. A tile of four units and three points is as much as the registers
+    of most machines hold.
     """
 
     __props__ = ()
@@ -170,8 +169,8 @@ def _drive_kernel(y, log_W):  # type: ignore[no-untyped-def]
     if log_W.size < SMALL:
         _drive_of_units(y, log_W, drive, 0, C)
     else:
-        for block in prange((C + _ROWS - 1) // _ROWS):
-            _drive_of_units(y, log_W, drive, block * _ROWS, min((block + 1) * _ROWS, C))
+        for block in prange((C + ROWS - 1) // ROWS):
+            _drive_of_units(y, log_W, drive, block * ROWS, min((block + 1) * ROWS, C))
     return drive
 
 
@@ -349,119 +348,6 @@ def _gains_kernel(sequential: bool) -> Callable[..., Any]:
     return gains
 
 
-# ---- T1.7 ------------------------------------------------------------------------------------------------
-
-
-class UpdateW(Op):
-    """(W, log_W, W_sum, reference, smallest, forgotten, gains, y) -> T1.7 in place, with the logarithm and row sums.
-
-    W += gains^T y - forgotten W. The logarithm is relative to the reference, which is one value per column (see
-    `nesi.engines.weights`). What changes a row by less than half of its last digit is left out, so that most rows of a
-    trained network need not be touched; `smallest` is a lower bound of the weights.
-    """
-
-    __props__: tuple[str, ...] = ()
-    destroy_map = {0: [0], 1: [1], 2: [2]}  # noqa: RUF012  (PyTensor reads it from the class)
-
-    def make_node(self, *inputs: Any) -> Apply:
-        variables = [pt.as_tensor_variable(x) for x in inputs]
-        return Apply(self, variables, [variable.type() for variable in variables[:3]])
-
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        W, log_W, W_sum, reference, _, forgotten, gains, y = inputs
-        W += gains.T @ y - forgotten[:, None] * W
-        np.log(W, out=log_W)
-        log_W -= reference
-        W_sum[...] = W.sum(axis=1, dtype=np.float64)
-        for storage, value in zip(output_storage, (W, log_W, W_sum), strict=True):
-            storage[0] = value
-
-
-@vectorised_njit
-def _update_row(row, log_row, reference, forgotten, learned):  # type: ignore[no-untyped-def]
-    total = row.dtype.type(0)
-    for d in range(row.shape[0]):
-        value = row[d] + (learned[d] - forgotten * row[d])
-        row[d] = value
-        log_row[d] = fast_math.log(value) - reference[d]
-        total += value
-    return np.float64(total)
-
-
-@vectorised_njit
-def _learn_from_some(learned, gains, points, count, y):  # type: ignore[no-untyped-def]
-    """learned = sum_j gains_j y[points_j], four points at a time so that `learned` is read and written less often."""
-    learned[:] = 0
-    j = 0
-    while j + 4 <= count:
-        y0, y1, y2, y3 = y[points[j]], y[points[j + 1]], y[points[j + 2]], y[points[j + 3]]
-        g0, g1, g2, g3 = gains[j], gains[j + 1], gains[j + 2], gains[j + 3]
-        for d in range(learned.shape[0]):
-            learned[d] += (g0 * y0[d] + g1 * y1[d]) + (g2 * y2[d] + g3 * y3[d])
-        j += 4
-    while j < count:
-        y0, g0 = y[points[j]], gains[j]
-        for d in range(learned.shape[0]):
-            learned[d] += g0 * y0[d]
-        j += 1
-
-
-@vectorised_njit
-def _update_some_rows(W, log_W, W_sum, reference, forgotten, gains, y, negligible, first, last):  # type: ignore[no-untyped-def]
-    """Rows first to last, each from the points that teach it something."""
-    n_points, width = gains.shape[0], last - first
-    by_row = np.empty((width, n_points), dtype=gains.dtype)  # a cache line of `gains` has several rows' share
-    for n in range(n_points):
-        for i in range(width):
-            by_row[i, n] = gains[n, first + i]
-    some, points = np.empty(n_points, dtype=gains.dtype), np.empty(n_points, dtype=np.int64)
-    learned = np.empty(W.shape[1], dtype=W.dtype)
-    for c in range(first, last):
-        if forgotten[c] <= negligible:
-            continue
-        count = 0
-        for n in range(n_points):
-            if by_row[c - first, n] * n_points > negligible:
-                some[count], points[count] = by_row[c - first, n], n
-                count += 1
-        _learn_from_some(learned, some, points, count, y)
-        W_sum[c] = _update_row(W[c], log_W[c], reference, forgotten[c], learned)
-
-
-@vectorised_njit
-def _share_that_counts(gains, negligible):  # type: ignore[no-untyped-def]
-    """The share of gains that are not negligible, judged by a few of the points."""
-    step = gains.shape[0] // 16 + 1
-    counting, seen = 0, 0
-    for n in range(0, gains.shape[0], step):
-        for c in range(gains.shape[1]):
-            counting += gains[n, c] > negligible
-        seen += gains.shape[1]
-    return counting / max(seen, 1)
-
-
-@parallel_njit
-def _update_W_kernel(W, log_W, W_sum, reference, smallest, forgotten, gains, y):  # type: ignore[no-untyped-def]
-    C = W.shape[0]
-    # A smaller gain changes W by less than half of its last digit, so rounding would remove it anyway.
-    negligible = gains.dtype.type(np.finfo(gains.dtype).eps / 2 * smallest[0] / max(y.max(), 1))
-    if _share_that_counts(gains, negligible / y.shape[0]) > _MANY_GAINS:
-        learned = np.dot(gains.T, y)
-        if W.size < SMALL:
-            for c in range(C):
-                W_sum[c] = _update_row(W[c], log_W[c], reference, forgotten[c], learned[c])
-        else:
-            for c in prange(C):
-                W_sum[c] = _update_row(W[c], log_W[c], reference, forgotten[c], learned[c])
-    elif W.size < SMALL:
-        _update_some_rows(W, log_W, W_sum, reference, forgotten, gains, y, negligible, 0, C)
-    else:
-        for block in prange((C + _ROWS - 1) // _ROWS):
-            first, last = block * _ROWS, min((block + 1) * _ROWS, C)
-            _update_some_rows(W, log_W, W_sum, reference, forgotten, gains, y, negligible, first, last)
-    return W, log_W, W_sum
-
-
 _GAINS = {"sequential": _gains_kernel(sequential=True), "summed": _gains_kernel(sequential=False)}
 _PRODUCTS = {"second": _times_transposed, "first": _transposed_times}
 register_kernel(Product, lambda op: _PRODUCTS[op.transposed], *_PRODUCTS.values())
@@ -471,5 +357,3 @@ register_kernel(Gains, lambda op: _GAINS[op.rule], _gains_kernel)
 register_kernel(UnitEvidence, lambda op: _evidence_kernel, _evidence_of_point, _evidence_kernel)
 _DRIVE = (_drive_of_tile, _drive_of_pair, _drive_of_units, _drive_kernel)
 register_kernel(MiniBatchDrive, lambda op: _drive_kernel, *_DRIVE)
-_UPDATE = (_update_row, _learn_from_some, _update_some_rows, _share_that_counts, _update_W_kernel)
-register_kernel(UpdateW, lambda op: _update_W_kernel, *_UPDATE)

@@ -87,35 +87,21 @@ class EnginePhase:
         return PassResult(log_likelihood / total, self_labeled)
 
 
-class BatchEMPhase:
+class BatchEMPhase(EnginePhase):
     """EM for the generative model: one E-step over all points, then one M-step."""
 
-    name = "both"
-    changes_likelihood = True
-
     def __init__(self, engine: ExactEngine, lesson: Lesson, settings: TrainingSettings) -> None:
-        self._engine, self._lesson, self._settings = engine, lesson, settings
-
-    @property
-    def W(self) -> np.ndarray:
-        return self._engine.W
-
-    @property
-    def R(self) -> np.ndarray:
-        return self._engine.R
-
-    @property
-    def learning(self) -> list[np.ndarray]:
-        return [self.W, self.R]
+        super().__init__("both", engine, lesson, settings.dtype)
+        self._exact, self._A = engine, settings.A
 
     def learn(self, batches: list[np.ndarray]) -> PassResult:
-        data, counts, log_likelihood = self._lesson.data, ExpectedCounts(self._engine), 0.0
+        data, counts, log_likelihood = self._lesson.data, ExpectedCounts(self._exact), 0.0
         weights = np.ones(data.n_points) if self._lesson.weights is None else self._lesson.weights
         for batch in batches:
-            points = data.take(batch, self._settings.dtype)
+            points = data.take(batch, self._dtype)
             each = counts.add(points, self._lesson.labels[batch], weights[batch])
             log_likelihood += float((each - data.log_gamma[batch]) @ weights[batch])
-        self._engine.set_weights(*counts.m_step(self._settings.A))
+        self._engine.set_weights(*counts.m_step(self._A))
         return PassResult(log_likelihood / float(weights.sum()), 0)
 
 

@@ -19,7 +19,7 @@ from nesi.engines.specification import NetworkSpec
 from nesi.label_model import label_model
 from nesi.networks import get_network
 from nesi.training.learning_rates import Lesson
-from nesi.training.phases import PassResult, Phase
+from nesi.training.phases import EnginePhase, PassResult, Phase
 from nesi.training.settings import TrainingSettings
 from nesi.training.trainer import IterationInfo, State, Trainer
 
@@ -35,11 +35,8 @@ class Companion:
     last: PassResult | None = None
 
 
-class ClassLayersPhase:
+class ClassLayersPhase(EnginePhase):
     """The first layer learns, and so do the class layers on top of it."""
-
-    name = "both"
-    changes_likelihood = True
 
     def __init__(
         self,
@@ -49,13 +46,9 @@ class ClassLayersPhase:
         settings: TrainingSettings,
         companions: dict[str, Companion],
     ) -> None:
-        self._engine, self._lesson, self._dtype = engine, lesson, settings.dtype
+        super().__init__("both", engine, lesson, settings.dtype)
+        self._exact, self._companions = engine, companions
         self._layer = ClassLayer(spec, engine.R, settings.threshold)
-        self._companions = companions
-
-    @property
-    def W(self) -> np.ndarray:
-        return self._engine.W
 
     @property
     def R(self) -> np.ndarray:
@@ -71,7 +64,7 @@ class ClassLayersPhase:
         log_likelihood, self_labeled = np.zeros(len(layers)), np.zeros(len(layers), dtype=np.int64)
         for batch in batches:
             points = data.take(batch, self._dtype)
-            activities = self._engine.first_layer_step(points, self._lesson.rates_W(batch))
+            activities = self._exact.first_layer_step(points, self._lesson.rates_W(batch))
             for i, (lesson, layer) in enumerate(layers):
                 step = layer.step(activities, lesson.labels[batch], lesson.rates_R(batch))
                 log_likelihood[i] += float((step.log_likelihood - data.log_gamma[batch]).sum())
