@@ -6,21 +6,19 @@ network of a process that has the same graph (and any size) shares one compilati
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytensor
-from filelock import FileLock
 from pytensor.compile.mode import get_mode
 from pytensor.graph.rewriting.basic import dfs_rewriter
 
 from nesi.engines import kernels
+from nesi.engines.compilation_cache import one_compilation
 
 Expression = Any
 State = dict[str, Any]
@@ -62,6 +60,7 @@ class CompiledFunction:
         self._state = dict(state)
         self._updated = list(updates or {})
         self._called = False
+        self._results = [*outputs, *(updates or {}).values()]
         with warnings.catch_warnings():
             # JAX leaves out assertions about sizes that PyTensor adds where arrays meet; ours fit.
             warnings.filterwarnings("ignore", message="Skipping Assert")
@@ -87,26 +86,16 @@ class CompiledFunction:
         return outputs
 
     def _first_call(self, inputs: Sequence[Any]) -> list[Any]:
-        """Compilation happens in the first call: say so if it takes long, and one process at a time.
-
-        Numba's cache on disk takes no lock of its own: two processes that fill it at the same moment can leave an
-        entry that belongs to other types, and whoever loads that one crashes. Other backends look after themselves.
-        """
+        """Compilation happens in the first call: say so if it takes long."""
         timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, announce, [self.name, self.backend])
         timer.start()
         try:
-            with _compilation_lock(self.backend):
+            with one_compilation(self._results):
                 outputs = self._function(*inputs)
         finally:
             timer.cancel()
         self._called = True
         return outputs
-
-
-def _compilation_lock(backend: str) -> contextlib.AbstractContextManager[object]:
-    if backend != "numba":
-        return contextlib.nullcontext()
-    return FileLock(Path(pytensor.config.base_compiledir) / "nesi-compilation.lock")
 
 
 def _announce(name: str, backend: str) -> None:
