@@ -56,6 +56,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     shuffle : present the points in a new random order in every pass.
     stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
     greedy : train feedforward networks layer by layer.
+    spread : "units", "points" or "auto", for very few labels: let them travel over a graph before the network learns
+        from them, over the units of a greedy first layer or over neighbouring points.
     training : "online" learning as in the paper, or "em", batch EM for the generative model (network "r").
     tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
     W_init, R_init : arrays, or the same names and files as in a parameter file: "auto", "data", "class_means",
@@ -101,6 +103,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         shuffle: bool = True,
         stopping: bool = False,
         greedy: bool = False,
+        spread: str | None = None,
         training: str = "online",
         tol: float | None = None,
         truncated: dict[str, int] | None = None,
@@ -129,6 +132,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.shuffle = shuffle
         self.stopping = stopping
         self.greedy = greedy
+        self.spread = spread
         self.training = training
         self.tol = tol
         self.truncated = truncated

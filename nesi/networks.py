@@ -28,12 +28,14 @@ def get_network(name: str) -> Network:
     return NETWORKS[name]
 
 
-def training_phases(network: str, greedy: bool) -> tuple[str, ...]:
+def training_phases(network: str, greedy: bool, spreads: bool = False) -> tuple[str, ...]:
     """Which layers learn, one phase after the other.
 
     Greedy training is for feedforward networks, whose first layer needs no labels; for a recurrent network it is
-    the start, after which both layers learn together.
+    the start, after which both layers learn together. Where labels are spread, what arrives is what the second layer
+    learns.
     """
     if not greedy:
         return ("both",)
-    return ("first", "second", "both") if get_network(network).recurrent else ("first", "second")
+    layers = ("first", "spread" if spreads else "second")
+    return (*layers, "both") if get_network(network).recurrent else layers

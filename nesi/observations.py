@@ -45,6 +45,11 @@ class Observations:
         self._log_gamma: np.ndarray | None = None
 
     @property
+    def inputs(self) -> Any:
+        """As they were given, dense or CSR."""
+        return self._X
+
+    @property
     def scale(self) -> np.ndarray:
         """(A - D) / sum_d x_d of each point: T1.3 without the background."""
         return (self.normalization - self.n_features) / self._totals

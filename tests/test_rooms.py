@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("config", "engines", "experiment", "fields", "labeling", "legacy", "report", "storage", "training")
+ROOMS = ("config", "engines", "experiment", "fields", "labeling", "legacy", "report", "spreading", "storage", "training")
 # A room -> the rooms that it must never use, not even inside a function.
 NEVER = {
     "config": set(ROOMS) - {"config"},
     "engines": set(ROOMS) - {"engines", "config"},
     "storage": set(ROOMS) - {"storage", "config"},
+    "spreading": set(ROOMS) - {"spreading", "engines"},
     "training": {"experiment", "report", "labeling", "storage", "fields"},
     "fields": {"experiment", "report", "labeling", "legacy", "storage"},
     "report": {"training", "engines", "experiment", "labeling", "legacy"},

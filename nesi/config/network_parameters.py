@@ -19,6 +19,7 @@ from nesi.config.values import (
     Share,
     Size,
     SizeOrZero,
+    Spreading,
     Switch,
     Training,
     Width,
@@ -100,6 +101,12 @@ class NetworkParameters(Section):
     ] = 20
     # First W, then R on cached activities; recurrent networks then go on with both.
     greedy: Annotated[Switch, Meaning(shapes_first_layer=False, may_override=True, column=9, paper=False)] = False
+    # Labels travel over a graph before the network learns from them: over the units of a greedy first layer, or over
+    # neighbouring points.
+    spread: Annotated[
+        Spreading | None,
+        Meaning("unless default", shapes_first_layer=False, may_override=True, column=16, paper=None),
+    ] = None
     # Stop when the log-likelihood rises by less than this per point and iteration.
     tolerance: Annotated[Rate | None, Meaning(may_override=True, column=13, estimator_name="tol", paper=None)] = None
 
@@ -110,6 +117,12 @@ class NetworkParameters(Section):
                 "training is 'em', which needs inference 'exact', both layers at once (greedy: false) and a single "
                 "network (committee: 1)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _units_are_trained_before_labels_spread(self) -> Self:
+        if self.spread == "units" and not self.greedy:
+            raise ValueError("spread is 'units', which needs a first layer that is trained first: use greedy: true")
         return self
 
     @model_validator(mode="after")

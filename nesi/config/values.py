@@ -8,6 +8,7 @@ NetworkName = Literal["ff", "r", "ff+", "r+"]
 NETWORKS: tuple[str, ...] = get_args(NetworkName)
 Inference = Literal["exact", "truncated"]
 Training = Literal["online", "em"]
+Spreading = Literal["units", "points", "auto"]
 Backend = Literal["numba", "c", "jax"]
 Precision = Literal["float32", "float64"]
 MinibatchRule = Literal["sequential", "summed"]

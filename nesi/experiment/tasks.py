@@ -37,7 +37,7 @@ class RunTask:
     @property
     def total_iterations(self) -> int:
         """At most: training that converges ends earlier."""
-        phases = training_phases(self.network, self.parameters.greedy)
+        phases = training_phases(self.network, self.parameters.greedy, self.parameters.spread is not None)
         if self.parameters.field_labels is not None:
             phases = ("both", *(phase for phase in phases if self.labels_points_itself and phase != "first"))
         numbers = {"second": self.parameters.iterations_R or self.parameters.iterations}

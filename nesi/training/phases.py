@@ -7,7 +7,7 @@ recurrent networks then learn with both together (`nesi.networks.training_phases
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +31,7 @@ class PassResult(NamedTuple):
 
 class Phase(Protocol):
     name: str  # the layers that learn: "both", or in greedy training "first" and then "second"
+    about: dict[str, Any]  # what it has found out that belongs into a record
     changes_likelihood: bool  # if not, neither the stopping criterion nor convergence can end the phase
 
     @property
@@ -53,6 +54,7 @@ class EnginePhase:
     changes_likelihood = True
 
     def __init__(self, name: str, engine: LearningEngine, lesson: Lesson, dtype: str) -> None:
+        self.about: dict[str, Any] = {}
         self.name, self._engine, self._lesson, self._dtype = name, engine, lesson, dtype
         self._learn = "WR" if name == "both" else "W"
 
@@ -115,6 +117,7 @@ class ClassLayerPhase:
         self, engine: LearningEngine, lesson: Lesson, spec: NetworkSpec, threshold: float, log_likelihood: float
     ) -> None:
         """`log_likelihood`: of the first layer, with a uniform prior over units; it does not change any more."""
+        self.about: dict[str, Any] = {}
         self._engine, self._lesson, self._committee = engine, lesson, spec.committee
         self._layer = SecondLayer(spec, engine.R, threshold)
         self._log_likelihood = log_likelihood

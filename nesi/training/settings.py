@@ -67,10 +67,12 @@ class TrainingSettings(NetworkParameters):
     @property
     def phases(self) -> tuple[str, ...]:
         """Which layers learn, one phase after the other."""
-        return training_phases(self.network, self.greedy)
+        return training_phases(self.network, self.greedy, self.spread is not None)
 
     def iterations_of(self, phase: str) -> int:
         """At most; training that converges ends earlier."""
+        if phase == "spread":
+            return 1
         return self.iterations_R if phase == "second" and self.iterations_R is not None else self.iterations
 
 

@@ -28,6 +28,7 @@ from nesi.training.initialization import Start, initial_weights, start_names
 from nesi.training.learning_rates import Lesson
 from nesi.training.phases import BatchEMPhase, ClassLayerPhase, EnginePhase, Phase
 from nesi.training.settings import TrainingSettings
+from nesi.training.spreading import SpreadPhase, spread_start
 from nesi.training.stopping import LikelihoodDrop, has_converged
 
 State = dict[str, np.ndarray]
@@ -73,9 +74,13 @@ class Trainer:
             raise NesiError("training is 'em', which is for labels that name a class for certain; use 'online'.")
         self._lesson = Lesson(settings, n_classes, data, numbers, labels_mean, weights, seen)
         self.starts = start_names(W_init, R_init, classes, n_classes, settings)
-        W, R = initial_weights(W_init, R_init, data, classes, n_classes, settings, rng)
-        self.iteration = 0
+        self._about: dict[str, Any] = {}
         self._phase_ends: list[int] = []
+        if settings.spread is not None and not settings.greedy:
+            W, R, self._about = spread_start(settings, self._lesson, self._spec, n_classes, rng)
+        else:
+            W, R = initial_weights(W_init, R_init, data, classes, n_classes, settings, rng)
+        self.iteration = 0
         self._ended_by: list[str] = []
         self._engine = self._new_engine(W, R)
         self._stopping = LikelihoodDrop(settings.stopping_width) if settings.stopping else None
@@ -101,13 +106,18 @@ class Trainer:
 
     def _new_phase(self) -> Phase:
         if self.phase == "second":
-            known = self.history["log_likelihood"]
-            last = known[-1] if known else float("nan")
+            last = self._last_log_likelihood()
             return ClassLayerPhase(self._engine, self._lesson, self._spec, self.settings.threshold, last)
+        if self.phase == "spread":
+            return SpreadPhase(self._engine, self._lesson, self.settings, self._rng, self._last_log_likelihood())
         if self.settings.training == "em":
             assert isinstance(self._engine, ExactEngine)
             return BatchEMPhase(self._engine, self._lesson, self.settings)
         return EnginePhase(self.phase, self._engine, self._lesson, self.settings.dtype)
+
+    def _last_log_likelihood(self) -> float:
+        known = self.history["log_likelihood"]
+        return known[-1] if known else float("nan")
 
     # ---- what a driver looks at ------------------------------------------------------------------------------
 
@@ -160,7 +170,8 @@ class Trainer:
                 self.settings.phases, starts, self._phase_ends, self._ended_by, strict=False
             )
         ]
-        return {"batch_size": self.batch_size, "W_init": self.starts.W, "R_init": self.starts.R, "phases": phases}
+        account = {"batch_size": self.batch_size, "W_init": self.starts.W, "R_init": self.starts.R, "phases": phases}
+        return account | self._about
 
     def training_log_likelihood(self) -> float:
         """The mean over the training points, with all that is known about their labels: to choose among starts."""
@@ -176,6 +187,7 @@ class Trainer:
         phase = self._phase
         result = phase.learn(self._new_batches())
         self.iteration += 1
+        self._about |= phase.about
         self._check_weights(phase)
         share = result.self_labeled / self._lesson.data.n_points
         seconds = time.perf_counter() - started
@@ -215,12 +227,12 @@ class Trainer:
         return "iterations" if self.iteration - start >= settings.iterations_of(phase.name) else None
 
     def _end_phase(self, reason: str) -> None:
-        W, R = self.W, self.R
+        W, R = self.W, self.R  # of the phase that ends
         self._phase_ends.append(self.iteration)
         self._ended_by.append(reason)
         if self.finished:
             return
-        if self.phase == "second":
+        if self.phase in ("second", "spread"):
             self._engine.settle()
         else:  # a recurrent network whose layers have learned one by one
             self.stopped_at = self.converged_at = None
@@ -248,8 +260,9 @@ class Trainer:
             "iteration": np.asarray(self.iteration),
             "ends": np.asarray([-1 if end is None else end for end in (self.stopped_at, self.converged_at)]),
             "phase_ends": np.asarray(self._phase_ends, dtype=np.int64),
-            "ended_by": np.frombuffer(json.dumps(self._ended_by).encode(), dtype=np.uint8),
-            "random_state": np.frombuffer(json.dumps(self._rng.bit_generator.state).encode(), dtype=np.uint8),
+            "ended_by": _encoded(self._ended_by),
+            "random_state": _encoded(self._rng.bit_generator.state),
+            "about": _encoded(self._about),
         }
         state |= {f"history.{name}": np.asarray(values, np.float64) for name, values in self.history.items()}
         state |= {f"search.{name}": value for name, value in self._engine.state().items()}
@@ -274,7 +287,8 @@ class Trainer:
         self._engine.restore(search)
         self._phase_ends = [int(end) for end in state["phase_ends"]]
         # Earlier versions did not say what ended a phase.
-        self._ended_by = json.loads(bytes(state.get("ended_by", np.frombuffer(b"[]", np.uint8))).decode())
+        self._ended_by = _decoded(state.get("ended_by", _encoded([])))
+        self._about = _decoded(state.get("about", _encoded({})))
         self._ended_by += ["unknown"] * (len(self._phase_ends) - len(self._ended_by))
         self.iteration = int(state["iteration"])
         self.stopped_at, self.converged_at = (None if end < 0 else int(end) for end in state["ends"])
@@ -295,9 +309,17 @@ def _part(state: State, prefix: str) -> State:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
+def _encoded(value: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
+
+
+def _decoded(encoded: np.ndarray) -> Any:
+    return json.loads(bytes(encoded).decode())
+
+
 def _decoded_random_state(encoded: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
     try:
-        state = json.loads(bytes(encoded).decode())
+        state = _decoded(encoded)
     except ValueError as error:
         raise NesiError("The saved random state is damaged: start this run from scratch.") from error
     if not isinstance(state, dict) or state.get("bit_generator") != rng.bit_generator.state["bit_generator"]:

@@ -1,0 +1,119 @@
+"""Classes of points: spread from labels, balanced, or found without labels and then named."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.cluster import KMeans
+
+from nesi.spreading.graph import Graph, one_hot
+from nesi.spreading.kernels import balanced_function
+
+_POISSON_STEPS = 300
+_ROUNDS = 20
+_NAMING_STEPS = 3
+_LEAST_MEMBERSHIP = 1e-6
+_SETTLED = 1e-4  # share of the points that still change their class
+_STARTS = 4
+
+
+def spread_from_labels(graph: Graph, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Poisson learning: labels are sources of their class, and sinks of all others.
+
+    Unlike ordinary label propagation, it does not go flat with one label per class.
+    """
+    sources = _sources(labels, n_classes)
+    return graph.walk(np.zeros_like(sources), _POISSON_STEPS, sources)
+
+
+def _sources(labels: np.ndarray, n_classes: int) -> np.ndarray:
+    labeled = np.flatnonzero(labels >= 0)
+    known = one_hot(labels[labeled], n_classes)
+    sources = np.zeros((len(labels), n_classes), dtype=np.float32)
+    sources[labeled] = known - known.mean(axis=0)
+    return sources
+
+
+def balanced_rounds(
+    graph: Graph, classes: np.ndarray, shares: np.ndarray, steps: int, slack: float, labels: np.ndarray | None = None
+) -> np.ndarray:
+    """Let classes walk and be divided again by their shares, until they settle.
+
+    Labels are kept, and are sources meanwhile: the more there are, the more they have a say.
+    """
+    sources = None if labels is None else _sources(labels, len(shares))
+    for _ in range(_ROUNDS):
+        u = graph.walk(one_hot(classes, len(shares)), steps, sources)
+        (new,) = balanced_function()({}, np.maximum(u, _LEAST_MEMBERSHIP), shares, np.asarray(slack))
+        if labels is not None:
+            new = np.where(labels >= 0, labels, new)
+        changed = np.mean(new != classes)
+        classes = new
+        if changed < _SETTLED:
+            break
+    return classes
+
+
+def partition_of_least_energy(
+    graph: Graph, shares: np.ndarray, steps: int, slack: float, rng: np.random.Generator
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Parts with the given shares that few walks leave, found without labels; and what the other starts found.
+
+    Without shares, the leading eigenvectors of the walk have the least energy: rounds start from groups in their space,
+    several times.
+    """
+    found = [
+        balanced_rounds(graph, groups, shares, steps, slack) for groups in _spectral_groups(graph, len(shares), rng)
+    ]
+    energies = [graph.energy(parts, len(shares)) for parts in found]
+    order = np.argsort(energies)
+    return found[order[0]], [found[i] for i in order[1:]]
+
+
+def _spectral_groups(graph: Graph, n_groups: int, rng: np.random.Generator) -> list[np.ndarray]:
+    S, scale = graph.S, 1 / np.sqrt(np.maximum(graph.unit_sizes, np.finfo(np.float32).tiny))
+    scale[graph.unit_sizes == 0] = 0
+    n_units = len(scale)
+
+    def walk_of_units(v: np.ndarray) -> np.ndarray:
+        return scale * (S.T @ (S @ (scale * v.ravel())))
+
+    operator = LinearOperator((n_units, n_units), matvec=walk_of_units, dtype=np.float64)
+    values, vectors = eigsh(operator, k=n_groups, which="LA", tol=1e-4, v0=rng.random(n_units))
+    places = S @ (scale[:, None] * vectors) / np.sqrt(np.maximum(values, 1e-9))
+    directions = places / np.maximum(np.linalg.norm(places, axis=1, keepdims=True), 1e-12)
+    groups = []
+    for start in range(_STARTS):
+        space = directions if start % 2 else places
+        seed = int(rng.integers(2**31))
+        groups.append(KMeans(n_groups, n_init=1, random_state=seed).fit_predict(space))
+    return groups
+
+
+class NamedParts:
+    """Parts that get the names of classes from labels, by the assignment that explains the labels best."""
+
+    def __init__(self, graph: Graph, parts: np.ndarray, n_classes: int) -> None:
+        self.parts, self._n_classes = parts, n_classes
+        # A few steps, so that a label speaks for its surroundings and not for one untypical point.
+        self._membership = graph.walk(one_hot(parts, n_classes), _NAMING_STEPS)
+
+    def names(self, labels: np.ndarray) -> np.ndarray:
+        """The class of every part."""
+        labeled = np.flatnonzero(labels >= 0)
+        explained = np.zeros((self._n_classes, self._n_classes))
+        certainty = np.log(np.maximum(self._membership[labeled], _LEAST_MEMBERSHIP))
+        np.add.at(explained, labels[labeled], certainty)
+        classes, parts = linear_sum_assignment(explained, maximize=True)
+        names = np.empty(self._n_classes, dtype=np.int64)
+        names[parts] = classes
+        return names
+
+    def classes(self, labels: np.ndarray) -> np.ndarray:
+        """The class of every point."""
+        return self.names(labels)[self.parts]
+
+    def predicted(self, labels: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """The class that these points would get by name, after the same few steps."""
+        return self.names(labels)[self._membership[points].argmax(axis=1)]
