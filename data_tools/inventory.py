@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_tools import emnist, mnist, newsgroups, nist
+from data_tools import emnist, emnist_part, mnist, newsgroups, nist
 from data_tools.download import content_sha256
 from data_tools.errors import DataError
 from data_tools.fetch import file_hash, recorded_checksums
@@ -34,6 +34,7 @@ def inventory(data_dir: str | os.PathLike[str] | None = None) -> list[Finding]:
         findings += _single_files(place)
         findings += _nist_folder(place / "nist")
         findings += _emnist_files(place / "emnist")
+        findings += _emnist_part(place / emnist_part.FOLDER)
     return findings
 
 
@@ -108,3 +109,22 @@ def _emnist_files(folder: Path) -> list[Finding]:
     if (folder / emnist.ARCHIVE).is_file() or not emnist.is_present(folder):
         return []
     return [Finding("emnist", folder, "unchecked", "single files; only the official gzip.zip has a known checksum")]
+
+
+def _emnist_part(folder: Path) -> list[Finding]:
+    if not emnist_part.is_present(folder):
+        return []
+    problems, found = [], 0
+    for stem, checksum in emnist_part.CHECKSUMS.items():
+        path = emnist_part.find_file(folder, stem)
+        if path is None:
+            problems.append(f"{stem} is missing")
+            continue
+        found += 1
+        try:
+            if content_sha256(path) != checksum:
+                problems.append(f"{path.name} has a different SHA-256")
+        except DataError:
+            problems.append(f"{path.name} is damaged")
+    detail = "; ".join(problems) or f"{found} files, SHA-256 matches"
+    return [Finding(emnist_part.FOLDER, folder, "WRONG" if problems else "ok", detail)]

@@ -28,6 +28,15 @@ _IN_FILES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         f"emnist-{split}": ("emnist", "emnist", "load_emnist", {"split": split})
         for split in ("byclass", "bymerge", "balanced", "digits", "letters", "mnist")
     },
+    "emnist-part-digits": ("emnist-part", "emnist_part", "load_digits", {}),
+    "emnist-part-letters": ("emnist-part", "emnist_part", "load_letters", {}),
+}
+#: Data sets that cannot be fetched, and the files they consist of.
+_WITHOUT_SOURCE = {
+    "nist-vowels": "sd19-vowels-128x128-png.tar.xz",
+    "ocr-letters": "ocr-letters-16x8.npz",
+    "emnist-part-digits": "digits-{train,test}-{images-idx3,labels-idx1}-ubyte.gz",
+    "emnist-part-letters": "letters-{train,test}-{images-idx3,labels-idx1}-ubyte.gz",
 }
 #: Data sets that need no file.
 _EMBEDDED = {"digits": ("digits", "load_digits"), "generated": ("generated", "generate")}
@@ -154,9 +163,9 @@ def _get(name: str, folder_name: str, data_dir: str | os.PathLike[str] | None, f
 
     looked_in = ", ".join(str(place) for place in search_dirs(data_dir)[:-1])
     target = download_dir(data_dir) / folder_name
-    if name in ("nist-vowels", "ocr-letters"):
-        file = import_module("data_tools.nist").VOWELS_FILE if name == "nist-vowels" else "ocr-letters-16x8.npz"
-        raise DataError(f"{name} was not found in {looked_in} and has no public source; put {file} into {target}.")
+    if name in _WITHOUT_SOURCE:
+        files = _WITHOUT_SOURCE[name]
+        raise DataError(f"{name} was not found in {looked_in} and has no public source; put {files} into {target}.")
     source = source_of(name)
     command = next(key for key, candidate in SOURCES.items() if candidate is source)
     if fetch and source.automatic:

@@ -75,3 +75,18 @@ def test_a_label_beyond_the_classes_is_refused(tmp_path: Path) -> None:
         (folder_of(tmp_path) / name).write_bytes(content)
     with pytest.raises(DataError, match=r"labels from 0 to 10 .* expected 0 to 9"):
         load("emnist-digits", data_dir=tmp_path)
+
+
+def test_classes_are_chosen_from_an_official_split(tmp_path: Path) -> None:
+    for name, content in files("byclass", np.array([0, 10, 36, 61, 5, 37])).items():
+        (folder_of(tmp_path) / name).write_bytes(content)
+    letters = load("emnist-byclass", data_dir=tmp_path, classes="letters")
+    assert letters.y_train.tolist() == [0, 26, 51, 27]
+    assert len(letters.class_names) == 52
+    assert np.array_equal(letters.X_train.reshape(-1, 28, 28), UPRIGHT[:4])
+    assert load("emnist-byclass", data_dir=tmp_path, classes="digits").y_test.tolist() == [0, 5]
+    assert load("emnist-byclass", data_dir=tmp_path, classes=["b", "A"]).y_train.tolist() == [1, 0]
+    with pytest.raises(DataError, match='emnist-byclass has no class "-"'):
+        load("emnist-byclass", data_dir=tmp_path, classes=["-"])
+    with pytest.raises(DataError, match=r'classes is "leters" \(did you mean "letters"\?\)'):
+        load("emnist-byclass", data_dir=tmp_path, classes="leters")
