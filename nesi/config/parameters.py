@@ -104,8 +104,8 @@ class _SomeCells(Section):
         given = {key: getattr(self, key) for key in type(self).model_fields if key not in ("networks", "labels")}
         return {key: value for key, value in given.items() if value is not None}
 
-    def covers(self, network: str, labels: int, n_train: int) -> bool:
-        numbers = [n_train if entry == "all" else entry for entry in self.labels or [labels]]
+    def covers(self, network: str, labels: int, all_labels: int) -> bool:
+        numbers = [all_labels if entry == "all" else entry for entry in self.labels or [labels]]
         return (self.networks is None or network in self.networks) and labels in numbers
 
 
@@ -258,18 +258,18 @@ class ExperimentParameters(_EveryParameter):
             changes["labels"] = [changes["labels"]]
         return self.changed(**changes) if changes else self
 
-    def for_cell(self, network: str, labels: int, n_train: int) -> "ExperimentParameters":
+    def for_cell(self, network: str, labels: int, all_labels: int) -> "ExperimentParameters":
         """The parameters of one cell of the table, with its overrides applied (later entries win)."""
         changes: dict[str, Any] = {}
         for override in self.overrides:
-            if override.covers(network, labels, n_train):
+            if override.covers(network, labels, all_labels):
                 changes.update(override.changes())
         return self.changed(**changes) if changes else self
 
-    def widened(self, other: "ExperimentParameters", n_train: int) -> "ExperimentParameters":
+    def widened(self, other: "ExperimentParameters", all_labels: int) -> "ExperimentParameters":
         """With the cells and runs of the other as well."""
-        known = [n_train if entry == "all" else entry for entry in self.labels]
-        new_labels = [entry for entry in other.labels if (n_train if entry == "all" else entry) not in known]
+        known = [all_labels if entry == "all" else entry for entry in self.labels]
+        new_labels = [entry for entry in other.labels if (all_labels if entry == "all" else entry) not in known]
         new_networks = [network for network in other.networks if network not in self.networks]
         more = {"labels": [*self.labels, *new_labels], "networks": [*self.networks, *new_networks]}
         return self.changed(**more, runs=max(self.runs, other.runs))

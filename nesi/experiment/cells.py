@@ -76,17 +76,20 @@ def with_companions(tasks: list[RunTask], n_classes: int) -> list[RunTask]:
     return [replace(task, companions=companions.get(task.name, ())) for task in tasks]
 
 
-def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
+def all_labels(parameters: ExperimentParameters, data: RunData) -> int:
+    """What `all` stands for: training points of the data set may have no label."""
     available = int(np.count_nonzero(data.y_train >= 0))
-    if parameters.train_size is not None:
-        if parameters.train_size > len(data.y_train):
-            raise NesiError(
-                f"train_size is {parameters.train_size}, but {data.name} has {len(data.y_train)} training points."
-            )
-        available = min(available, parameters.train_size)
+    return available if parameters.train_size is None else min(available, parameters.train_size)
+
+
+def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
+    available = all_labels(parameters, data)
+    if parameters.train_size is not None and parameters.train_size > len(data.y_train):
+        raise NesiError(
+            f"train_size is {parameters.train_size}, but {data.name} has {len(data.y_train)} training points."
+        )
     if parameters.test_size is not None and parameters.test_size > len(data.y_test):
         raise NesiError(f"test_size is {parameters.test_size}, but {data.name} has {len(data.y_test)} test points.")
-    n_train = parameters.train_size or len(data.y_train)
     cells: list[Cell] = []
     for entry in parameters.labels:
         labels = available if entry == "all" else entry
@@ -95,7 +98,7 @@ def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
         if any(labels == cell.labels for cell in cells):
             raise NesiError(f"labels: 'all' and {labels} are the same for {data.name}; leave one of them out.")
         cells += [
-            Cell(parameters.for_cell(network, labels, n_train), network, labels) for network in parameters.networks
+            Cell(parameters.for_cell(network, labels, available), network, labels) for network in parameters.networks
         ]
     for cell in cells:
         _check_normalization(cell, data)

@@ -9,6 +9,7 @@ from pathlib import Path
 from nesi.config.parameters import ExperimentParameters, first_difference
 from nesi.errors import NesiError
 from nesi.experiment.cells import (
+    all_labels,
     all_tasks,
     describe_dataset,
     load_dataset,
@@ -58,7 +59,7 @@ def run_experiment(
             one_at_a_time = workers is None and scheduler is None
             parameters = parameters.changed(threads=sensible_threads(parameters, data, one_at_a_time))
         tasks = all_tasks(parameters, data, place)
-        kept = parameters if stored is None else parameters.widened(stored, parameters.train_size or len(data.y_train))
+        kept = parameters if stored is None else parameters.widened(stored, all_labels(parameters, data))
         _prepare_directory(kept, place, describe_dataset(dataset, data))
         done = {name_of(record) for record in records}
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
