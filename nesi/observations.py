@@ -77,8 +77,14 @@ class Observations:
 
     def dense_rows(self, indices: np.ndarray, dtype: str) -> np.ndarray:
         """y of some points (T1.3)."""
-        x = self._normalised_without_background(indices)
-        return np.asarray(x.toarray() if self.sparse else x, dtype=dtype) + np.asarray(1, dtype)
+        y = np.empty((len(indices), self.n_features), dtype)
+        done = 0
+        for part in self._parts(indices):
+            x = self._normalised_without_background(part)
+            y[done : done + len(part)] = x.toarray() if self.sparse else x
+            done += len(part)
+        y += np.asarray(1, dtype)
+        return y
 
     @property
     def log_gamma(self) -> np.ndarray:

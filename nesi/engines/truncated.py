@@ -29,7 +29,8 @@ from nesi.errors import NesiError
 from nesi.observations import Observations, Points
 
 _MOST_LABELED_AT_ONCE = 1000  # points, if their labels are not just classes
-_START_VALUES = 10_000_000  # drives in memory at once while the first candidates are looked for
+_START_VALUES = 10_000_000  # drives, or inputs, in memory at once while the first candidates are looked for
+_INPUTS_AT_ONCE = 16_000_000  # inputs of dense points that are floats at once when all points are gone through
 
 
 class Candidates(NamedTuple):
@@ -113,8 +114,8 @@ class TruncatedEngine(Weights):
 
     def candidates(self, indices: np.ndarray, search: bool = True) -> Candidates:
         """E-step for points of the training data: learn nothing and, with `search`, look for better candidates."""
-        if len(indices) > _MOST_LABELED_AT_ONCE and self._spec.graph.soft:  # each label is a row of a table
-            parts = np.array_split(indices, -(-len(indices) // _MOST_LABELED_AT_ONCE))
+        if len(indices) > self._at_once:
+            parts = np.array_split(indices, -(-len(indices) // self._at_once))
             found = [self.candidates(part, search) for part in parts]
             return Candidates(*(np.concatenate(values) for values in zip(*found, strict=True)))
         units = self._current_units()
@@ -123,6 +124,13 @@ class TruncatedEngine(Weights):
         candidates = Candidates(*_e_step(self._spec.graph, self._leaders)(self.arrays, *inputs))
         units[indices] = candidates.units.reshape(len(indices), -1)
         return candidates
+
+    @property
+    def _at_once(self) -> int:
+        """Points that may be in memory as floats at once; the data itself may be bytes, and large."""
+        data = self._data
+        most = data.n_points if data.sparse else max(1, _INPUTS_AT_ONCE // data.n_features)
+        return min(most, _MOST_LABELED_AT_ONCE) if self._spec.graph.soft else most  # a label is a row of a table
 
     # ---- candidates --------------------------------------------------------------------------------------------
 
@@ -134,7 +142,8 @@ class TruncatedEngine(Weights):
         if self._units is None:
             n_points = self._data.n_points
             self._units = np.empty((n_points, self._G * self._size), dtype=np.int32)
-            size = max(1, _START_VALUES // len(self.W))
+            widest = len(self.W) if self._data.sparse else max(len(self.W), self._data.n_features)
+            size = max(1, _START_VALUES // widest)
             for first in range(0, n_points, size):
                 chunk = np.arange(first, min(first + size, n_points))
                 arrays = as_arrays(self._data.take(chunk, self._spec.dtype))

@@ -10,6 +10,8 @@ from nesi.networks import get_network
 from nesi.observations import Observations
 from nesi.training.settings import TrainingSettings
 
+_INPUTS_OF_A_BATCH = 32_000_000
+
 
 class Lesson:
     """What there is to learn from: points, labels, how much each point counts, and the rates that follow from them."""
@@ -62,6 +64,8 @@ class Lesson:
         # The exact engine keeps C activities per point; the truncated one wants every row of W to change at most once
         # or twice per batch, as going through W costs more than the few candidates of a point.
         most = 1000 if settings.inference == "exact" else max(1000, settings.C // 2)
+        if not self.data.sparse:  # the points of a batch are floats, twice: as they are, and normalised
+            most = min(most, max(1000, _INPUTS_OF_A_BATCH // self.data.n_features))
         if len(self.labels_mean.meanings) > 1000:  # every label of a batch is a row of a table as long as W
             most = 1000
         return int(np.clip(0.05 * n_points / fastest, 1, most))
