@@ -23,7 +23,7 @@ from nesi.storage.records import Record
 FEWEST_RUNS = 3
 SIGNIFICANCE = 0.05
 BETTER, WITHIN_NOISE, WORSE = "better", "within noise", "worse"
-TOO_FEW, NOT_PUBLISHED = "too few runs to say", "not in the paper"
+TOO_FEW, NOT_PUBLISHED, OTHER_DATA = "too few runs to say", "not in the paper", "another part of the data"
 # Settings that become columns where they tell two rows apart, in this order.
 TELLING = columns(ExperimentParameters)
 
@@ -131,7 +131,10 @@ def _cell(records: list[Record]) -> Cell:
     experiment = published_experiment(str(first.get("experiment") or first["dataset"]))
     paper = experiment.cell(first["network"], first["labels"], first["settings"]) if experiment else None
     z, verdict = None, NOT_PUBLISHED
-    if paper is not None:
+    judged = paper is not None and experiment is not None and experiment.another_part_of is None
+    if paper is not None and not judged:
+        verdict = OTHER_DATA
+    if paper is not None and judged:
         z, verdict = welch(mean, sem, runs, paper.mean, paper.sem, paper.runs, paper.std)
     differs, words = {}, []
     if experiment is not None and paper is not None:
@@ -156,7 +159,7 @@ def _cell(records: list[Record]) -> Cell:
         published_runs=paper.runs if paper else None,
         published_also=(paper.also or None) if paper else None,
         published_table=paper.table if paper else None,
-        difference=mean - paper.mean if paper else None,
+        difference=mean - paper.mean if paper and judged else None,
         z=z,
         verdict=verdict,
         differs_from_paper={key: list(pair) for key, pair in differs.items()},

@@ -24,12 +24,13 @@ def error_by_labels(
 ) -> Figure:
     """Test error against the number of labels: seen in training (left), and seen in tuning and training (right).
 
-    One panel where they would be the same: no other method, and never fewer labels than tuned the parameters.
+    One panel where they would be the same: nobody is known to have tuned with more labels than these.
     """
     # With fewer labels than tuned the parameters, a network has seen more labels than its setting says.
     tuning = (experiment.tuning_labels or 0) if experiment is not None else 0
     stated = experiment is not None and experiment.tuning_labels is not None
-    with_tuning = stated and (bool(competing) or any(cell.labels < tuning for cell in cells))
+    beside = [entry for entry in competing if tuning or entry.tuning_labels is not None]
+    with_tuning = stated and (bool(beside) or any(cell.labels < tuning for cell in cells))
     figure = new_figure(12.5 if with_tuning else 7.0, 5.2)
     panels = figure.subplots(1, 2 if with_tuning else 1, sharey=True, squeeze=False)[0]
     networks = [name for name in NETWORK_COLOURS if any(cell.network == name for cell in cells)]
@@ -65,7 +66,7 @@ def _made_by(cells: list[Cell]) -> str:
 
 def _rank(name: str) -> int:
     """Ours first, then the paper's, then the others."""
-    return 0 if ", ours" in name else 1 if name.endswith(", paper") else 2
+    return 0 if ", ours" in name else 1 if ", paper" in name else 2
 
 
 def _draw_network(
@@ -99,12 +100,12 @@ def _draw_network(
     sizes = {tuple(cell.where.items()) for cell in paper if (cell.labels, cell.mean) in wanted}
     if sizes:  # the same network at several sizes: only the curve that belongs to our runs
         paper = [cell for cell in paper if tuple(cell.where.items()) in sizes]
+    theirs = "" if experiment.another_part_of is None else f" (its own data, {experiment.train} points)"
     x = [cell.labels for cell in paper]
     mean, sem = np.array([cell.mean for cell in paper]), np.array([cell.sem or 0.0 for cell in paper])
     if paper:
-        axes.plot(
-            x, mean, "--", color=colour, marker=marker, mfc="white", lw=1, ms=5, label=f"{network}-NeSi{suffix}, paper"
-        )
+        label = f"{network}-NeSi{suffix}, paper{theirs}"
+        axes.plot(x, mean, "--", color=colour, marker=marker, mfc="white", lw=1, ms=5, label=label)
         axes.fill_between(x, mean - sem, mean + sem, color=colour, alpha=0.15, lw=0)
 
 

@@ -90,6 +90,18 @@ def confusion_matrix(counts: np.ndarray, class_names: list[str], title: str) -> 
     return figure
 
 
+def most_confused(counts: np.ndarray, class_names: list[str], number: int = 5) -> str:
+    """The pairs of classes that are confused most often, in words; empty if there is no error."""
+    errors = counts - np.diag(np.diag(counts))
+    pairs = [divmod(int(place), len(class_names)) for place in np.argsort(-errors, axis=None, kind="stable")[:number]]
+    percent = 100.0 * errors / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return ", ".join(
+        f"{class_names[true]} as {class_names[taken]} ({percent[true, taken]:.0f} % of {class_names[true]})"
+        for true, taken in pairs
+        if errors[true, taken]
+    )
+
+
 def search_picture(trials: list[dict[str, Any]], keys: list[str], best: dict[str, Any], title: str) -> Figure:
     """Validation error of every trial against each searched parameter; the chosen value is marked."""
     figure = new_figure(3.2 * max(len(keys), 1) + 0.6, 3.4)

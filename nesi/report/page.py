@@ -69,6 +69,8 @@ def _draw_all(
         caption = "Test error against the number of labels. Error bars and bands: standard error of the mean."
         if experiment:
             caption += " Open symbols: the paper. Grey: other methods, with numbers from the paper or those it cites."
+            if experiment.another_part_of is not None:
+                caption += " These were made with the paper's data, of which ours is another and smaller part."
             if len(figure.axes) > 1 and experiment.tuning_labels:
                 caption += (
                     f" Right: the same by all labels seen; the parameters were tuned with {experiment.tuning_labels},"
@@ -109,9 +111,13 @@ def _draw_cell(
         yield f"training_{cell}.png", caption
         counts = [arrays["confusion"] for _, arrays in known if arrays["confusion"].size]
         if counts:
-            matrix = figures.confusion_matrix(np.sum(counts, axis=0), dataset.class_names, title)
+            total = np.sum(counts, axis=0)
+            matrix = figures.confusion_matrix(total, dataset.class_names, title)
             figures.save_figure(matrix, directory.figures / f"confusion_{cell}.png")
-            yield f"confusion_{cell}.png", f"Confusion on the test set, {len(counts)} runs together."
+            caption = f"Confusion on the test set, {len(counts)} runs together."
+            if pairs := figures.most_confused(total, dataset.class_names):
+                caption += f" Most often: {pairs}."
+            yield f"confusion_{cell}.png", caption
     for record in group:
         weights = _load(directory.weights_file(name_of(record)))
         if weights is not None:

@@ -1,6 +1,6 @@
 """The numbers of the paper, read from `published.yaml`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -46,9 +46,12 @@ class PublishedExperiment:
     settings: dict[str, Any]
     test: int | None = None
     tuning_labels: int | None = None
+    another_part_of: str | None = None  # the experiment whose numbers these are, if our data is not the paper's
+    all_labels: int | None = None  # of our data, if it is not the paper's
 
     def cell(self, network: str, labels: int, settings: dict[str, Any]) -> PublishedCell | None:
         """The published counterpart of a run, or None when the paper has no such cell."""
+        labels = self.train if labels == self.all_labels else labels
         assignment = "user" if settings.get("field_labels") else settings.get("class_assignment", "implicit")
         for cell in self.cells:
             if (
@@ -81,6 +84,7 @@ class CompetingMethod:
 @dataclass(frozen=True)
 class Published:
     experiments: dict[str, PublishedExperiment]
+    other_parts: dict[str, PublishedExperiment]  # other data of the same kind, with the numbers of an experiment
     competing: tuple[CompetingMethod, ...]
     tunable_parameters: tuple[dict[str, str], ...]
     stated: dict[str, dict[str, Any]]  # outside of any table
@@ -95,8 +99,13 @@ def published() -> Published:
     for name, entry in content["experiments"].items():
         cells = tuple(PublishedCell(**cell) for cell in entry.pop("cells"))
         experiments[name] = PublishedExperiment(name=name, cells=cells, **entry)
+    other_parts = {
+        name: replace(experiments[entry["another_part_of"]], name=name, **entry)
+        for name, entry in content["other_parts"].items()
+    }
     return Published(
         experiments=experiments,
+        other_parts=other_parts,
         competing=tuple(CompetingMethod(**entry) for entry in content["competing"]),
         tunable_parameters=tuple(content["tunable_parameters"]),
         stated=content["stated"],
@@ -104,4 +113,4 @@ def published() -> Published:
 
 
 def published_experiment(name: str) -> PublishedExperiment | None:
-    return published().experiments.get(name)
+    return published().experiments.get(name) or published().other_parts.get(name)

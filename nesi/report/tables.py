@@ -10,8 +10,8 @@ from string import ascii_lowercase
 from typing import Any
 
 from nesi.errors import NesiError
-from nesi.report.comparison import BETTER, FEWEST_RUNS, TELLING, WITHIN_NOISE, WORSE, Cell
-from nesi.report.published import published
+from nesi.report.comparison import BETTER, FEWEST_RUNS, OTHER_DATA, TELLING, WITHIN_NOISE, WORSE, Cell
+from nesi.report.published import published, published_experiment
 from nesi.storage.records import write_text
 
 SHOWABLE: dict[str, Callable[[Cell], str]] = {
@@ -25,13 +25,13 @@ def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
     several = len({cell.experiment for cell in cells}) > 1
     telling, marks = _telling_settings(cells), _marks(cells)
     more = [name.replace("_", "-") for name in show]
-    compared = _any_published(cells)
+    compared, judged = _any_published(cells), any(cell.difference is not None for cell in cells)
     ended_early = compared and any("tolerance" in cell.differs_from_paper for cell in cells)
     table = [
         [
             *(["experiment"] if several else []),
             *("network", "labels", *telling, *(["iterations"] if ended_early else []), "ours [%]", *more),
-            *(["paper [%]", "difference", "z", "verdict"] if compared else []),
+            *(["paper [%]", *(["difference", "z", "verdict"] if judged else ["remark"])] if compared else []),
         ]
     ]
     for cell in cells:
@@ -44,7 +44,7 @@ def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
             f"{_with_sem(cell.mean, cell.sem)} ({cell.runs})",
             *(SHOWABLE[name](cell) for name in show),
         ]
-        table.append(row + (_against_the_paper(cell, marks) if compared else []))
+        table.append(row + (_against_the_paper(cell, marks, judged) if compared else []))
     return table
 
 
@@ -65,19 +65,16 @@ def _shown_verdict(cell: Cell, marks: dict[tuple[str, ...], str]) -> str:
     return f"{cell.verdict}, {cell.algorithm} ({marks[tuple(cell.deviations)]})"
 
 
-def _against_the_paper(cell: Cell, marks: dict[tuple[str, ...], str]) -> list[str]:
+def _against_the_paper(cell: Cell, marks: dict[tuple[str, ...], str], judged: bool) -> list[str]:
     paper = "-"
     if cell.published_mean is not None:
         count = f" ({cell.published_runs})" if cell.published_runs else ""
         paper = _with_sem(cell.published_mean, cell.published_sem) + count
         if cell.published_also:
             paper += f" / {_with_sem(cell.published_also['mean'], cell.published_also.get('sem'))}"
-    return [
-        paper,
-        "-" if cell.difference is None else f"{cell.difference:+.2f}",
-        "-" if cell.z is None else f"{cell.z:+.1f}",
-        _shown_verdict(cell, marks),
-    ]
+    difference = "-" if cell.difference is None else f"{cell.difference:+.2f}"
+    z = "-" if cell.z is None else f"{cell.z:+.1f}"
+    return [paper, *([difference, z] if judged else []), _shown_verdict(cell, marks)]
 
 
 def _telling_settings(cells: list[Cell]) -> list[str]:
@@ -105,7 +102,8 @@ def footnotes(cells: list[Cell]) -> list[str]:
     notes = _count_of_verdicts(cells)
     if not _any_published(cells):
         notes.append("The paper has no numbers for this.")
-    if any(cell.runs < FEWEST_RUNS and cell.published_mean is not None for cell in cells):
+    notes += _about_other_data(cells)
+    if any(cell.runs < FEWEST_RUNS and cell.difference is not None for cell in cells):
         notes.append(
             f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
         )
@@ -115,6 +113,17 @@ def footnotes(cells: list[Cell]) -> list[str]:
     if any(cell.published_also for cell in cells):
         notes.append("Two published values: the paper's main table / its appendix; the comparison uses the first.")
     return notes
+
+
+def _about_other_data(cells: list[Cell]) -> list[str]:
+    """Numbers that stand side by side without being comparable."""
+    names = dict.fromkeys(cell.experiment for cell in cells if cell.verdict == OTHER_DATA)
+    return [
+        f"The paper's numbers are those of {part.another_part_of}, with {part.train} training points. Ours are for "
+        f"{name}, another part of that data with fewer points and other test points, so there is no verdict."
+        for name in names
+        if (part := published_experiment(name)) is not None
+    ]
 
 
 _COUNTED = (BETTER, WITHIN_NOISE, WORSE)
@@ -145,7 +154,7 @@ def verdicts_by_experiment(cells: list[Cell]) -> list[list[str]]:
 
     A line for the paper's own algorithm and one for others, which have other settings or another algorithm.
     """
-    compared = [cell for cell in cells if cell.published_mean is not None]
+    compared = [cell for cell in cells if cell.published_mean is not None and cell.verdict != OTHER_DATA]
     if not compared:
         raise NesiError("there is nothing to count: the paper has no numbers for these runs.")
     table = [["experiment", "made by", "published cells", *_COUNTED, "too few runs", "not run"]]
