@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from nesi.engines import truncated
 from nesi.engines.specification import NetworkSpec
 from nesi.engines.truncated import TruncatedEngine
+from nesi.experiment.shared_data import large_parts_in_files, opened
+from nesi.experiment.tasks import RunData
 from nesi.networks import NETWORKS
 from nesi.observations import Observations
 from nesi.training.settings import TrainingSettings
@@ -122,3 +126,39 @@ def batch_size_of(settings: TrainingSettings, X: np.ndarray) -> int:
 
     labels = np.full(len(X), -1)
     return Lesson(settings, 10, Observations(X, settings.A), labels, label_model(10, None, None), None, None).batch_size
+
+
+def test_workers_look_into_one_file_of_large_data(
+    images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nesi.experiment.shared_data.LARGE", 1_000_000)
+    y = np.arange(N) % K
+    data = RunData("made", images, y, images[:50], y[:50], K)
+    (tmp_path / "points-left-behind").mkdir()
+    with large_parts_in_files(data, tmp_path) as sent:
+        assert len(pickle.dumps(sent)) < len(pickle.dumps(data)) - images.nbytes / 2
+        assert sent.X_test is data.X_test  # small
+        assert len(list(tmp_path.iterdir())) == 1
+        received = opened(pickle.loads(pickle.dumps(sent)))
+        assert isinstance(received.X_train, np.memmap)
+        first, second = (trainer_of(X[:500], "truncated") for X in (images, received.X_train))
+        assert first.run_iteration().log_likelihood == second.run_iteration().log_likelihood
+        np.testing.assert_array_equal(first.W, second.W)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_costs_memory_and_nothing_else(
+    images: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("nesi.experiment.shared_data.LARGE", 1_000_000)
+    monkeypatch.setattr(np, "save", full)
+    data = RunData("made", images, np.arange(N) % K, images[:50], np.arange(50) % K, K)
+    with large_parts_in_files(data, tmp_path) as sent:
+        assert sent.X_train is images
+        assert opened(sent).X_train is images
+    assert list(tmp_path.iterdir()) == []
+    with large_parts_in_files(data, None) as sent:
+        assert sent is data

@@ -12,10 +12,12 @@ import time
 import traceback
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from nesi.errors import NesiError, TrainingFailed
 from nesi.experiment.one_run import RunInterrupted, train_run
+from nesi.experiment.shared_data import large_parts_in_files, opened
 from nesi.experiment.tasks import Progress, RunData, RunResult, RunTask
 from nesi.threads import thread_environment
 
@@ -81,7 +83,16 @@ class _Worker:
 def execute_on_workers(
     tasks: list[RunTask], data: RunData, listener: Listener, stop: StopRequest, workers: int, threads: int
 ) -> None:
-    """Several runs in parallel, each in a process of its own that gets the data once, when it is started.
+    """Several runs in parallel, each in a process of its own that gets the data once, when it is started."""
+    folder = Path(tasks[0].checkpoint).parent if tasks and tasks[0].checkpoint else None
+    with large_parts_in_files(data, folder) as sent:
+        _execute_with_a_team(tasks, sent, listener, stop, workers, threads)
+
+
+def _execute_with_a_team(
+    tasks: list[RunTask], data: RunData, listener: Listener, stop: StopRequest, workers: int, threads: int
+) -> None:
+    """Hand out the runs.
 
     A worker that dies (killed, out of memory) costs the time since the last checkpoint of its run and nothing else:
     the run goes to the front of the queue and a new worker takes the place of the dead one.
@@ -221,6 +232,7 @@ def _worker_main(connection: multiprocessing.connection.Connection, data: RunDat
         connection.send(("warning", sentence))
 
     try:
+        data = opened(data)
         while not stop():
             if not connection.poll(0.2):
                 if os.getppid() != parent:
