@@ -31,7 +31,8 @@ def error_by_labels(
     stated = experiment is not None and experiment.tuning_labels is not None
     beside = [entry for entry in competing if tuning or entry.tuning_labels is not None]
     with_tuning = stated and (bool(beside) or any(cell.labels < tuning for cell in cells))
-    figure = new_figure(12.5 if with_tuning else 7.0, 5.2)
+    longer_names = experiment is not None and experiment.another_part_of is not None  # in the legend
+    figure = new_figure(12.5 if with_tuning else 9.5 if longer_names else 7.0, 5.2)
     panels = figure.subplots(1, 2 if with_tuning else 1, sharey=True, squeeze=False)[0]
     networks = [name for name in NETWORK_COLOURS if any(cell.network == name for cell in cells)]
     sizes = sorted({cell.C for cell in cells}, key=str)
@@ -47,7 +48,10 @@ def error_by_labels(
         )
         _log_axes(axes, cells)
     panels[0].set_ylabel("test error [%]")
-    figure.suptitle(plain(title))
+    if len(panels) == 1:
+        panels[0].set_title(plain(title))  # not above the legend, which may be wide
+    else:
+        figure.suptitle(plain(title))
     entries = sorted(zip(*panels[0].get_legend_handles_labels(), strict=True), key=lambda entry: _rank(entry[1]))
     if entries:
         handles, names = zip(*entries, strict=True)
