@@ -106,6 +106,12 @@ SOURCES = {
     "emnist": Source("emnist", _EMNIST, 562, False, ("emnist-<split>",)),
 }
 
+#: Single files of EMNIST's gzip.zip whose size and beginning of the SHA-256 are known, as packed by NIST.
+EMNIST_FILES = {
+    "emnist-byclass-train-images-idx3-ubyte.gz": (173_367_313, "9e21987f03a6"),
+    "emnist-byclass-test-images-idx3-ubyte.gz": (28_908_322, "5ec835bd5d5b"),
+}
+
 #: Files that cannot be fetched but are recognised by their checksum if a user has them.
 OTHER_FILES = {
     "nist-vowels": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from made_files import idx_bytes
 from scipy.io import savemat
 
 from data_tools import DataError, load
+from data_tools.inventory import inventory
+from data_tools.sources import EMNIST_FILES
 
 #: Upright pictures: a bright top row. The files hold them lying, column by column.
 UPRIGHT = np.ones((6, 28, 28), dtype=np.uint8)
@@ -90,3 +93,15 @@ def test_classes_are_chosen_from_an_official_split(tmp_path: Path) -> None:
         load("emnist-byclass", data_dir=tmp_path, classes=["-"])
     with pytest.raises(DataError, match=r'classes is "leters" \(did you mean "letters"\?\)'):
         load("emnist-byclass", data_dir=tmp_path, classes="leters")
+
+
+def test_single_files_of_the_official_archive_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in files("byclass", np.array([0, 10, 36, 61, 5, 37])).items():
+        (folder_of(tmp_path) / name).write_bytes(content)
+    (finding,) = (found for found in inventory(tmp_path) if found.name == "emnist")
+    assert (finding.state, finding.detail) == ("unchecked", "single files; those found have no known checksum")
+    name = "emnist-byclass-test-images-idx3-ubyte.gz"
+    content = (folder_of(tmp_path) / name).read_bytes()
+    monkeypatch.setitem(EMNIST_FILES, name, (len(content), hashlib.sha256(content).hexdigest()[:12]))
+    (finding,) = (found for found in inventory(tmp_path) if found.name == "emnist")
+    assert finding.detail == f"single files; the SHA-256 of {name} matches, others are not known"
