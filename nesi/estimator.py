@@ -25,6 +25,7 @@ from nesi.estimator_inputs import (
 from nesi.label_model import label_model, soft_label_model
 from nesi.labels import UNLABELED
 from nesi.observations import suggested_normalization
+from nesi.spreading.spread import spreading_advice
 from nesi.trained import TrainedNetwork
 from nesi.training.initialization import Start, resolved_start
 from nesi.training.settings import EstimatorSettings, TrainingSettings
@@ -83,6 +84,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     log_likelihood_ : mean log-likelihood per point in every iteration.
     init_log_likelihood_ : the same of the trained network, for each of several starts (n_init).
     self_labeled_ : share of points that the network labeled itself in every iteration.
+    spread_ : how labels were spread and how well that went (docs/few-labels.md), None if they were not.
     normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
     """
 
@@ -163,6 +165,8 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)
         ):
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
+        if (advice := spreading_advice(trainer.account().get("spread"))) is not None:
+            warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         return self._keep(trainer)
 
     def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None) -> Trainer:
@@ -202,7 +206,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             self.init_log_likelihood_ = np.array([])  # a stream is seen once: there is one start
         points, known = points_and_labels(labeled, weights)
         self.seen_ = (self.seen_[0] + points, self.seen_[1] + known)
-        settings = self._settings(X, iterations=1, greedy=False, stopping=False, tolerance=None)
+        settings = self._settings(X, iterations=1, greedy=False, spread=None, stopping=False, tolerance=None)
         W, R = self._starts(settings, X, len(self.classes_)) if first else (self.W_, self.R_)
         trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_, weights)
         trainer.run_iteration()
@@ -242,6 +246,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.converged_ = trainer.converged_at is not None
         self.log_likelihood_ = np.array(trainer.history["log_likelihood"])
         self.self_labeled_ = np.array(trainer.history["self_labeled"])
+        self.spread_ = trainer.account().get("spread")
         return self
 
     # ---- inference ---------------------------------------------------------------------------------------------------

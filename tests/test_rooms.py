@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("config", "engines", "experiment", "fields", "labeling", "legacy", "report", "spreading", "storage", "training")
+ROOMS = (
+    "config",
+    "engines",
+    "experiment",
+    "fields",
+    "labeling",
+    "legacy",
+    "report",
+    "spreading",
+    "storage",
+    "training",
+)
 # A room -> the rooms that it must never use, not even inside a function.
 NEVER = {
     "config": set(ROOMS) - {"config"},

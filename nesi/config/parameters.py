@@ -190,6 +190,8 @@ class ExperimentParameters(_EveryParameter):
             raise ValueError("labels holds 0, but must hold positive integers or all (0: see field_labels)")
         if self.field_labels is not None and self.labels != [0]:
             raise ValueError("field_labels is for training without labels of points; use it with 'labels: [0]'")
+        if self.field_labels is not None and self.spread is not None:
+            raise ValueError("spread is for labels of points; for labels of fields there is field_labels.spread")
         if self.field_labels is not None and self.R_init is not None:
             raise ValueError("R_init has no use with field_labels, as R comes from the labels; leave it out")
         if self.field_labels is not None and (self.legacy or self.per_run or self.class_assignment != "implicit"):

@@ -26,6 +26,7 @@ from nesi.fields.labels import with_hard_classes
 from nesi.fields.training import FieldLabelTrainer
 from nesi.labels import mask_labels
 from nesi.posteriors import percent_error
+from nesi.spreading.spread import spreading_advice
 from nesi.storage.arrays import Arrays, digest, load_arrays, save_arrays
 from nesi.storage.experiment_directory import FIRST_LAYER_PREFIX
 from nesi.storage.records import Record, StorageError
@@ -69,6 +70,8 @@ def train_run(
             advice = self_labeling_advice(trainer.history["self_labeled"], float(np.mean(labels < 0)))
             if advice is not None:
                 warn(f"{task.name}: {advice}")
+        if (advice := spreading_advice(trainer.account().get("spread"))) is not None:
+            warn(f"{task.name}: {advice}")
         network = trainer.trained()
         if task.parameters.class_assignment == "hard max":
             network = with_hard_classes(network, trainer.activities(), labels)

@@ -94,7 +94,7 @@ class FieldLabelTrainer:
         self.settings, self._X, self._K, self._rng, self._ask = settings, X, n_classes, rng, ask
         # Without classes r+ is the same as r: there is nothing to label points with.
         network = get_network(settings.network)
-        blind = settings.changed(network="r" if network.recurrent else "ff", greedy=False, stopping=False)
+        blind = settings.changed(network="r" if network.recurrent else "ff", greedy=False, spread=None, stopping=False)
         if settings.network == "ff":  # does not use p(c|R): only its first layer is trained (Section 4.5)
             blind = blind.changed(epsilon_R=0.0)
         one_class = np.zeros(X.shape[0], dtype=np.int64)
@@ -216,7 +216,7 @@ def with_answers(
     goes_on = get_network(settings.network).self_labeling and bool(answers)
     changes: dict[str, Any] = {}
     if not goes_on:
-        changes = {"iterations": 0, "stopping": False, "greedy": False}
+        changes = {"iterations": 0, "stopping": False, "greedy": False, "spread": None}
     elif not settings.greedy:  # the likelihood hardly rises before self-labeling has taken off: no reason to end
         changes = {"tolerance": None}
     labels = np.full(X.shape[0], UNLABELED) if labels is None else labels

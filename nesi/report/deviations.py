@@ -120,7 +120,8 @@ def in_words(found: dict[str, tuple[Any, Any]], records: list[Record]) -> list[s
         words.append(f"ended by a tolerance of {found['tolerance'][0]:g}")
     if "stopping" in found:
         words.append("with the stopping criterion" if found["stopping"][0] else "without the stopping criterion")
-    told = {"inference", "greedy", "spread", "minibatch_rule", "batch_size", "W_init", "R_init", "tolerance", "stopping"}
+    told = {"inference", "greedy", "spread", "minibatch_rule", "batch_size", "W_init", "R_init"}
+    told |= {"tolerance", "stopping"}
     for key in sorted(set(found) - told, key=lambda key: (key in _SETTINGS, key)):
         ours, theirs = found[key]
         words.append(f"{key.replace('_', ' ') if key not in _SETTINGS else key} = {ours} (paper: {theirs})")

@@ -66,9 +66,17 @@ def partition_of_least_energy(
     found = [
         balanced_rounds(graph, groups, shares, steps, slack) for groups in _spectral_groups(graph, len(shares), rng)
     ]
-    energies = [graph.energy(parts, len(shares)) for parts in found]
-    order = np.argsort(energies)
+    # Where the graph falls into pieces, shares may be out of reach, and one large part would have the least energy.
+    order = sorted(
+        range(len(found)), key=lambda i: (_misses(found[i], shares, slack), graph.energy(found[i], len(shares)))
+    )
     return found[order[0]], [found[i] for i in order[1:]]
+
+
+def _misses(classes: np.ndarray, shares: np.ndarray, slack: float) -> int:
+    """How many classes have far less or far more than their share."""
+    ratio = np.bincount(classes, minlength=len(shares)) / (shares * len(classes))
+    return int(np.sum(np.abs(ratio - 1) > 2 * slack))
 
 
 def _spectral_groups(graph: Graph, n_groups: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -42,6 +42,17 @@ class Spread:
         return {"over": over} | {name: value for name, value in asdict(self).items() if name != "classes"}
 
 
+def spreading_advice(about: dict[str, Any] | None) -> str | None:
+    """What to say of labels that hardly fit the graph; `about` is the account of a spread."""
+    found = None if about is None else about["found_again"].get(about["way"], about["found_again"].get("parts"))
+    if found is None or found >= _USABLE:
+        return None
+    return (
+        f"of the labels that were hidden for a trial, spreading found only {found:.0%} again: the classes are not the "
+        "groups that the points form, or their sizes are far from class_prior. Expect many errors; label more points."
+    )
+
+
 class Spreading:
     """The three ways over one graph; what needs no labels is computed once, for any number of labels."""
 

@@ -1,0 +1,292 @@
+"""Labels that travel over a graph: against NumPy twins, on groups of points, and as part of training."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from small_networks import make_model, make_trainer
+
+from nesi.errors import NesiError
+from nesi.spreading.graph import Graph, graph_of_neighbours, graph_of_units, one_hot
+from nesi.spreading.kernels import BalancedClasses, Walk, balanced_function
+from nesi.spreading.partition import NamedParts, balanced_rounds, partition_of_least_energy, spread_from_labels
+from nesi.spreading.spread import Spreading
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def random_graph(n_points=40, n_units=12, seed=0):
+    rng = np.random.default_rng(seed)
+    S = sp.random_array((n_points, n_units), density=0.3, rng=rng).toarray()
+    S[np.arange(n_points), np.arange(n_points) % n_units] += 0.5  # no unit and no point is left alone
+    return Graph(sp.csr_array(S / S.sum(axis=1, keepdims=True)))
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three groups of points that share most of their units, a few of which lie between the groups."""
+    rng = np.random.default_rng(1)
+    classes = np.repeat([0, 1, 2], 60)
+    p = np.full((3, 15), 0.01)
+    for k in range(3):
+        p[k, 5 * k : 5 * k + 5] = 1
+    weights = rng.gamma(0.5, size=(180, 15)) * p[classes]
+    weights /= weights.sum(axis=1, keepdims=True)
+    return Graph(sp.csr_array(weights)), classes
+
+
+def labels_of(classes, *points):
+    labels = np.full(len(classes), -1)
+    labels[list(points)] = classes[list(points)]
+    return labels
+
+
+def test_a_walk_is_two_products() -> None:
+    graph = random_graph()
+    S = graph.S.toarray().astype(np.float64)
+    P = S @ np.diag(1 / S.sum(axis=0)) @ S.T
+    rng = np.random.default_rng(2)
+    u, sources = rng.random((40, 4)), rng.normal(size=(40, 4))
+    expected = u
+    for _ in range(3):
+        expected = P @ expected + sources
+    np.testing.assert_allclose(graph.walk(u, 3, sources), expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(P, P.T, atol=1e-12)
+    np.testing.assert_allclose(graph.walk(np.ones((40, 1)), 50), 1, rtol=1e-5)
+
+
+def test_the_walk_says_the_same_in_numpy() -> None:
+    graph = random_graph(seed=3)
+    u = np.random.default_rng(3).random((40, 5)).astype(np.float32)
+    inputs = [*graph._arrays, u, np.zeros_like(u), np.asarray(4)]
+    result = [[None]]
+    Walk().perform(None, inputs, result)
+    np.testing.assert_allclose(graph.walk(u, 4), result[0][0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("shares", [[0.25] * 4, [0.4, 0.3, 0.2, 0.1]])
+def test_every_class_gets_its_share(shares) -> None:
+    u = np.random.default_rng(4).gamma(0.5, size=(2000, 4)).astype(np.float32) * np.float32([9, 3, 1, 0.3])
+    inputs = [u, np.asarray(shares), np.asarray(0.1)]
+    (classes,) = balanced_function()({}, *inputs)
+    found = np.bincount(classes, minlength=4) / 2000
+    assert (np.abs(found / shares - 1) <= 0.1).all()
+    result = [[None]]
+    BalancedClasses().perform(None, inputs, result)
+    np.testing.assert_array_equal(classes, result[0][0])
+
+
+def test_energy_is_the_share_of_walks_that_leave_their_class() -> None:
+    graph = random_graph(seed=5)
+    classes = np.arange(40) % 3
+    S = graph.S.toarray().astype(np.float64)
+    P = S @ np.diag(1 / S.sum(axis=0)) @ S.T
+    stays = P[classes[:, None] == classes[None, :]].sum() / 40
+    assert graph.energy(classes, 3) == pytest.approx(1 - stays, abs=1e-5)
+
+
+def test_one_label_per_class_spreads_over_its_group(blobs) -> None:
+    graph, classes = blobs
+    u = spread_from_labels(graph, labels_of(classes, 5, 70, 130), 3)
+    assert np.mean(u.argmax(axis=1) == classes) > 0.95
+
+
+def test_poisson_learning_solves_its_equation() -> None:
+    """After many steps u - walk(u) = sources, the Poisson equation of the graph."""
+    graph = random_graph(seed=6)
+    labels = labels_of(np.arange(40) % 2, 0, 1, 2, 3)
+    u = spread_from_labels(graph, labels, 2)
+    sources = np.zeros((40, 2))
+    sources[:4] = one_hot(labels[:4], 2) - 0.5
+    np.testing.assert_allclose(u - graph.walk(u), sources, atol=1e-4)
+
+
+def test_parts_are_found_without_labels_and_named_by_few(blobs) -> None:
+    graph, classes = blobs
+    parts, others = partition_of_least_energy(graph, np.full(3, 1 / 3), 5, 0.1, np.random.default_rng(0))
+    assert graph.energy(parts, 3) <= min(graph.energy(other, 3) for other in others)
+    named = NamedParts(graph, parts, 3)
+    assert np.mean(named.classes(labels_of(classes, 0, 60, 120)) == classes) > 0.95
+    # A name that is missing goes to the part that is left over.
+    assert np.mean(named.classes(labels_of(classes, 0, 120)) == classes) > 0.95
+
+
+def test_labels_keep_their_class_in_balanced_rounds(blobs) -> None:
+    graph, classes = blobs
+    labels = labels_of(classes, 5, 70, 130)
+    labels[6] = 2  # a wrong label is a label
+    found = balanced_rounds(graph, np.where(labels >= 0, labels, 0), np.full(3, 1 / 3), 5, 0.1, labels)
+    assert (found[labels >= 0] == labels[labels >= 0]).all()
+
+
+def test_parts_that_explain_hidden_labels_are_trusted(blobs) -> None:
+    graph, classes = blobs
+    spreading = Spreading(graph, np.full(3, 1 / 3), 5, np.random.default_rng(0))
+    spread = spreading.spread(labels_of(classes, 5, 70, 130))
+    assert spread.way == "parts"
+    assert spread.found_again["parts"] == 1
+    assert spread.agreement > 0.9
+    assert np.mean(spread.classes == classes) > 0.95
+
+
+def test_labels_that_contradict_the_parts_are_not_overruled(blobs) -> None:
+    """Classes that have nothing to do with the graph: nothing is found again, and labels stay what they are."""
+    graph, _ = blobs
+    other = np.random.default_rng(7).integers(3, size=180)
+    labels = labels_of(other, *range(0, 180, 4))
+    spread = Spreading(graph, np.full(3, 1 / 3), 5, np.random.default_rng(0)).spread(labels)
+    assert set(spread.found_again) == {"parts", "balanced", "walk"}
+    assert max(spread.found_again.values()) < 0.7
+    assert (spread.classes[labels >= 0] == labels[labels >= 0]).all()
+
+
+def test_uneven_classes_are_left_free() -> None:
+    """With equal shares forced on them, classes of very different size come out wrong; hidden labels tell."""
+    rng = np.random.default_rng(8)
+    classes = np.repeat([0, 1, 2], [300, 40, 20])
+    centres = np.eye(3)[classes] * 9 + 1
+    graph = graph_of_neighbours(rng.gamma(20, centres / 20))
+    labels = np.full(360, -1)
+    for k in range(3):
+        chosen = np.flatnonzero(classes == k)[:10]
+        labels[chosen] = k
+    spread = Spreading(graph, np.full(3, 1 / 3), 10, np.random.default_rng(0)).spread(labels)
+    assert spread.way == "walk"
+    assert np.mean(spread.classes == classes) > 0.95
+
+
+def test_a_class_without_a_label_is_refused(blobs) -> None:
+    graph, classes = blobs
+    spreading = Spreading(graph, np.full(3, 1 / 3), 5, np.random.default_rng(0))
+    with pytest.raises(NesiError, match="class 2 has no labeled point"):
+        spreading.spread(labels_of(classes, 5, 70))
+
+
+def test_the_members_of_a_committee_share_one_graph() -> None:
+    rows = sp.csr_array(np.array([[1, 0, 0, 0], [0, 0, 0.5, 0.5], [0, 1, 0, 0], [0, 0, 1, 0]]))
+    np.testing.assert_allclose(graph_of_units(rows, 2).S.toarray(), [[0.5, 0, 0.25, 0.25], [0, 0.5, 0.5, 0]])
+
+
+# ---- as part of training -------------------------------------------------------------------------------------------
+
+
+class Digits(NamedTuple):
+    X_train: np.ndarray
+    labels: np.ndarray  # one for each class
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The digits 0 to 3, 500 for training."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    labels = np.full(500, -1)
+    for k in range(4):
+        labels[np.flatnonzero(y == k)[2]] = k
+    return Digits(X[:500], labels, X[500:], y[500:])
+
+
+def test_units_carry_labels_to_all_points(digits) -> None:
+    data, labels = digits, digits.labels
+    settings = {"n_subclasses": 60, "committee": 3, "normalization": 300.0, "greedy": True, "max_iter": 20}
+    plain = make_model(**settings, network="ff").fit(data.X_train, labels)
+    spread = make_model(**settings, network="ff", spread="units").fit(data.X_train, labels)
+    np.testing.assert_array_equal(plain.W_, spread.W_)  # the first layer has not heard of it
+    assert spread.n_iter_ == plain.n_iter_ // 2 + 1
+    assert spread.spread_["over"] == "units"
+    assert spread.score(data.X_test, data.y_test) > plain.score(data.X_test, data.y_test)
+    assert spread.score(data.X_test, data.y_test) > 0.9
+
+
+def test_a_recurrent_network_learns_on(digits) -> None:
+    data, labels = digits, digits.labels
+    trainer = make_trainer(
+        data.X_train, labels, K=4, network="r+", C=40, A=300.0, greedy=True, spread="units", iterations=10
+    )
+    names = [info.phase for info in trainer]
+    assert names == ["first"] * 10 + ["spread"] + ["both"] * 10
+    about = trainer.account()["spread"]
+    assert about["over"] == "units"
+    assert about["way"] in ("parts", "walk")
+    assert trainer.trained().percent_error(data.X_test, data.y_test) < 25
+
+
+def test_an_interrupted_training_continues_bit_for_bit(digits) -> None:
+    data, labels = digits, digits.labels
+
+    def fresh():
+        return make_trainer(
+            data.X_train, labels, K=4, network="r+", C=40, A=300.0, greedy=True, spread="units", iterations=2
+        )
+
+    whole = fresh()
+    for stop in (1, 2, 3):
+        begun = fresh()
+        for _ in range(stop):
+            begun.run_iteration()
+        resumed = fresh()
+        resumed.restore(begun.state())
+        for _ in resumed:
+            pass
+        for _ in whole:
+            pass
+        np.testing.assert_array_equal(whole.R, resumed.R)
+        assert whole.account() == resumed.account()
+
+
+@pytest.mark.parametrize("C", [4, 12])
+def test_points_carry_labels_to_the_start(digits, C) -> None:
+    data, labels = digits, digits.labels
+    trainer = make_trainer(
+        data.X_train, labels, K=4, network="r", C=C, A=300.0, spread="points", training="em", iterations=3
+    )
+    about = trainer.account()["spread"]
+    assert about["over"] == "points"
+    assert about["likelihoods"][about["way"]] == max(about["likelihoods"].values())
+    for _ in trainer:
+        pass
+    assert trainer.trained().percent_error(data.X_test, data.y_test) < 30
+
+
+def test_auto_takes_units_where_there_are_many(digits) -> None:
+    data, labels = digits, digits.labels
+    ways = {}
+    for C in (8, 400):
+        trainer = make_trainer(
+            data.X_train, labels, K=4, network="ff", C=C, A=300.0, greedy=True, spread="auto", iterations=2
+        )
+        for _ in trainer:
+            pass
+        ways[C] = trainer.account()["spread"]["over"]
+    assert ways == {8: "points", 400: "units"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"spread": "units"}, "needs a first layer that is trained first"),
+        ({"spread": "points", "n_subclasses": 3}, "fewer units"),
+        ({"spread": "points", "label_noise": 0.1}, "for labels that name a class for certain"),
+        ({"spread": "everywhere"}, "spread"),
+    ],
+)
+def test_what_cannot_be_spread_is_refused(digits, settings, sentence) -> None:
+    data, labels = digits, digits.labels
+    with pytest.raises(NesiError, match=sentence):
+        make_model(normalization=300.0, **settings).fit(data.X_train, labels)
+
+
+def test_labels_that_fit_no_group_are_warned_about(digits) -> None:
+    labels = np.full(500, -1)
+    labels[:80] = np.random.default_rng(9).integers(4, size=80)
+    with pytest.warns(ConvergenceWarning, match="Of the labels that were hidden"):
+        model = make_model(n_subclasses=40, normalization=300.0, greedy=True, spread="units", max_iter=5).fit(
+            digits.X_train, labels
+        )
+    assert max(model.spread_["found_again"].values()) < 0.6
