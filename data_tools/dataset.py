@@ -64,7 +64,7 @@ class Dataset:
 
 
 def check_matrix(name: str, part: str, X: Matrix) -> None:
-    """Finite, non-negative and no empty rows: a row of zeros cannot be normalised to the constant A."""
+    """Finite and non-negative. Rows of zeros are let through: whoever learns or answers says what becomes of them."""
     dense = isinstance(X, np.ndarray)
     values = X if dense else X.data
     if values.dtype.kind not in "uif":
@@ -77,12 +77,6 @@ def check_matrix(name: str, part: str, X: Matrix) -> None:
                 f"{name}: the {part} data has negative values (smallest {values.min():g}), expected X >= 0; "
                 f"shift or rescale the inputs."
             )
-    empty = empty_rows(X)
-    if empty.size:
-        raise DataError(
-            f"{name}: the {part} data has {counted(empty.size, 'point')} with zero in every input (the first is row "
-            f"{empty[0]}), which cannot be normalised; remove such points (own data: drop_empty=true)."
-        )
 
 
 def empty_rows(X: Matrix) -> npt.NDArray[np.int64]:

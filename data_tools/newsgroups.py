@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from data_tools.class_choice import with_classes
-from data_tools.dataset import Dataset, empty_rows
+from data_tools.dataset import Dataset
 from data_tools.errors import DataError
 from data_tools.tfidf import tf_idf
 from data_tools.triplets import find_plain_or_gz, read_counts, read_integers, read_text_lines
@@ -75,13 +75,6 @@ def _load(folder: Path, name: str, idf: str, vocabulary_folder: Path | None = No
     train_counts, y_train = read_split(folder, "train", len(groups), len(vocabulary))
     test_counts, y_test = read_split(folder, "test", len(groups), len(vocabulary))
     X_train, X_test = tf_idf(train_counts, test_counts, idf)
-    for part, X in (("training", X_train), ("test", X_test)):
-        empty = empty_rows(X)
-        if empty.size:
-            raise DataError(
-                f"{folder}: {part} document {empty[0] + 1} has no word left after tf-idf weighting, so it cannot be "
-                f"normalised; the files are not the official ones, download them again."
-            )
     class_names = groups
     if name == "newsgroups6":
         class_names = TOPICS

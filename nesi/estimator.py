@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from nesi.errors import NesiError
 from nesi.estimator_inputs import (
     check_n_init,
     class_indices,
@@ -20,11 +21,13 @@ from nesi.estimator_inputs import (
     soft_labels,
     split_labels,
     starting_points,
+    warn_of_empty,
     weighted,
+    without_empty,
 )
 from nesi.label_model import label_model, soft_label_model
 from nesi.labels import UNLABELED
-from nesi.observations import suggested_normalization
+from nesi.observations import has_content, suggested_normalization
 from nesi.spreading.spread import spreading_advice
 from nesi.trained import TrainedNetwork
 from nesi.training.initialization import Start, resolved_start
@@ -74,6 +77,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     Unlabeled points have the label -1, or None among labels that are not numbers. Labels may also be distributions over
     classes, one row per point; then the classes are 0, 1, ..., and a row of zeros is an unlabeled point.
+
+    A point that is zero in every input says nothing about its class: it is left out of training, and gets
+    class_prior_ as its posterior. Both give one warning that counts such points.
 
     Attributes
     ----------
@@ -157,7 +163,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         X = self._validated(X, reset=True)
         labels, labeled = self._read_labels(y, X.shape[0])
-        X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
+        X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
+        if not X.shape[0]:
+            raise NesiError("Every point is zero in every input: there is nothing to learn from.")
         self._random, self.seen_ = generator(self.random_state), points_and_labels(labeled, weights)
         trainer = self._best_trained(X, labels, weights)
         unlabeled = 1 - float(np.mean(labeled))
@@ -199,7 +207,11 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         X = self._validated(X, reset=first)
         check_n_init(self.n_init)
         labels, labeled = self._read_labels(y, X.shape[0], classes if first else self.classes_)
-        X, labels, labeled, weights = weighted(X, labels, labeled, sample_weight)
+        X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
+        if not X.shape[0]:
+            if first:
+                raise NesiError("Every point is zero in every input: the first part of the data needs some others.")
+            return self
         if first:
             self._random = generator(self.random_state)
             self.seen_ = (0, 0)
@@ -253,7 +265,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(k|y), eq. (PostKE)."""
-        return self._network().posterior(self._validated(X, reset=False))
+        return self._network().posterior(self._to_answer(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
@@ -262,11 +274,11 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The activities s of the first hidden layer, p(c|y); those of a committee's members side by side."""
-        return self._network().activities(self._validated(X, reset=False))
+        return self._network().activities(self._to_answer(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log-likelihood of every (normalised) point, eq. (loglikelihood) without label."""
-        return self._network().log_likelihood(self._validated(X, reset=False))
+        return self._network().log_likelihood(self._to_answer(X))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw points and classes from the generative model: k from p(k), c from R_k, y from Poisson(W_c).
@@ -290,6 +302,12 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             self._trained = replace(self._trained, W=self.W_, R=self.R_, computation=computation)
             self.W_, self.R_ = self._trained.W, self._trained.R
         return self._trained
+
+    def _to_answer(self, X: Any) -> Any:
+        """New points; those without content get an answer, and a warning."""
+        X = self._validated(X, reset=False)
+        warn_of_empty(has_content(X), learning=False)
+        return X
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """scikit-learn checks shape and type, `Observations` the values. A single feature has no direction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from nesi.errors import NesiError
 from nesi.labels import UNLABELED
+from nesi.observations import about_empty_points, has_content
 
 
 def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +54,23 @@ def weighted(
     if (used := np.flatnonzero(weights)).size < weights.size:
         X, labels, labeled, weights = X[used], labels[used], labeled[used], weights[used]
     return X, labels, labeled, None if (weights == 1).all() else weights
+
+
+def without_empty(
+    X: Any, labels: np.ndarray, labeled: np.ndarray, weights: np.ndarray | None
+) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Only the points that have content, with a warning if there are others."""
+    filled = has_content(X)
+    if filled.all():
+        return X, labels, labeled, weights
+    warn_of_empty(filled, learning=True)
+    return X[filled], labels[filled], labeled[filled], None if weights is None else weights[filled]
+
+
+def warn_of_empty(filled: np.ndarray, learning: bool) -> None:
+    if not filled.all():
+        sentence = about_empty_points(int((~filled).sum()), len(filled), learning)
+        warnings.warn(sentence, UserWarning, stacklevel=4)
 
 
 def points_and_labels(labeled: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from nesi.errors import NesiError
 
 _CHUNK_VALUES = 4_000_000  # how much of the data is looked at in one go
+_ORDINARY = 2.0**-64, 2.0**64  # rows whose largest value lies between these are safe to square or sum up in float32
 
 
 class SparseRows(NamedTuple):
@@ -31,6 +32,8 @@ class Observations:
     def __init__(self, X: Any, normalization: float) -> None:
         self.sparse = sp.issparse(X)
         self._X = _as_matrix(X)
+        _check_values(self._X)
+        self._X = _in_range(self._X)
         self.n_points, self.n_features = self._X.shape
         self.normalization = normalization
         if not normalization > self.n_features:
@@ -40,7 +43,6 @@ class Observations:
             )
         self._totals = self._checked_totals()
         if self.sparse:
-            self._X.sum_duplicates()
             self._scaled = self._X.data * np.repeat(self.scale, np.diff(self._X.indptr))
         self._log_gamma: np.ndarray | None = None
 
@@ -109,16 +111,6 @@ class Observations:
             yield indices[first : first + size]
 
     def _checked_totals(self) -> np.ndarray:
-        if not np.issubdtype(self._X.dtype, np.number) or np.issubdtype(self._X.dtype, np.complexfloating):
-            raise NesiError(f"The data has the type {self._X.dtype}, but must be real numbers >= 0.")
-        values = self._X.data if self.sparse else self._X
-        if values.size and np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
-            raise NesiError("The data contains NaN or infinity, but must be finite: replace or remove these values.")
-        if values.size and values.min() < 0:
-            raise NesiError(
-                f"Negative values in data: the smallest is {values.min():g}, but all inputs must be >= 0; "
-                "shift or rescale the features."
-            )
         totals = np.asarray(self._X.sum(axis=1, dtype=np.float64)).ravel()
         if not totals.all():
             empty = np.flatnonzero(totals == 0)
@@ -126,13 +118,70 @@ class Observations:
                 f"Row {empty[0]} of the data is all zero ({len(empty)} such rows), so it can't be normalised (T1.3): "
                 "remove these rows."
             )
-        if not np.isfinite(totals).all():
-            raise NesiError("The sum of a row is infinite: divide the data by a large constant first.")
         return totals
 
 
 def _as_matrix(X: Any) -> Any:
-    return sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    """A matrix of a type that all libraries below know; what belongs to the user is not changed."""
+    matrix: Any = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if matrix.dtype == np.longdouble:
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused
+            matrix = matrix.astype(np.float64)
+    if sp.issparse(matrix) and not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _check_values(X: Any) -> None:
+    if not np.issubdtype(X.dtype, np.number) or np.issubdtype(X.dtype, np.complexfloating):
+        raise NesiError(f"The data has the type {X.dtype}, but must be real numbers >= 0.")
+    values = X.data if sp.issparse(X) else X
+    if values.size and np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
+        raise NesiError("The data contains NaN or infinity, but must be finite: replace or remove these values.")
+    if values.size and values.min() < 0:
+        raise NesiError(
+            f"Negative values in data: the smallest is {values.min():g}, but all inputs must be >= 0; "
+            "shift or rescale the features."
+        )
+
+
+def _in_range(X: Any) -> Any:
+    """Rows that float32 could not hold, times a power of two.
+
+    T1.3 discards the length of a point, so that this changes nothing but what would overflow or vanish on the way.
+    """
+    if not np.issubdtype(X.dtype, np.floating) or not X.shape[1]:
+        return X
+    largest = X.max(axis=1)
+    largest = (largest.toarray().ravel() if sp.issparse(largest) else largest).astype(np.float64)
+    rows = np.flatnonzero((largest > _ORDINARY[1]) | ((largest < _ORDINARY[0]) & (largest > 0)))
+    if not rows.size:
+        return X
+    exponents = np.zeros(X.shape[0], dtype=np.int64)
+    exponents[rows] = np.frexp(largest[rows])[1]
+    X = X.astype(np.float64)  # a copy
+    if sp.issparse(X):
+        X.data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
+    else:
+        X[rows] = np.ldexp(X[rows], -exponents[rows, None])
+    return X
+
+
+def has_content(X: Any) -> np.ndarray:
+    """Which points have any input above zero; the others have no direction, and T1.3 can't normalise them."""
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        filled = np.zeros(X.shape[0], dtype=bool)
+        filled[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data != 0]] = True
+        return filled
+    return (np.asarray(X) != 0).any(axis=1)  # NaN as well: it is refused later
+
+
+def about_empty_points(count: int, n_points: int, learning: bool) -> str:
+    """What whoever learns or answers says when some points have no content."""
+    answer = "are left out of training" if learning else "get the prior over classes"
+    return f"Points that are zero in every input: {count} of {n_points}; they say nothing about classes and {answer}."
 
 
 def suggested_normalization(n_features: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +18,9 @@ from nesi.engines.quick_inference import QuickInference
 from nesi.engines.specification import NetworkSpec
 from nesi.errors import NesiError
 from nesi.label_model import LabelModel, checked_labels, label_model
+from nesi.labels import UNLABELED
 from nesi.networks import Network, get_network
-from nesi.observations import Observations
+from nesi.observations import Observations, has_content
 from nesi.posteriors import percent_error
 from nesi.storage.arrays import load_described_arrays, save_arrays
 from nesi.training.settings import TrainingSettings
@@ -84,22 +85,43 @@ class TrainedNetwork:
     # ---- answers ---------------------------------------------------------------------------------------------------
 
     def posterior(self, X: Any) -> np.ndarray:
-        """p(k|y) of new points, T1.6 without labels."""
-        data = self._observed(X)
-        engine: InferenceEngine
-        engine = self._exact(data.sparse) if self.computation.inference == "exact" else self._quick(data.sparse)
-        return engine.posterior(data).t
+        """p(k|y) of new points, T1.6 without labels; points without content get the prior."""
+
+        def answer(data: Observations) -> np.ndarray:
+            engine: InferenceEngine
+            engine = self._exact(data.sparse) if self.computation.inference == "exact" else self._quick(data.sparse)
+            return engine.posterior(data).t
+
+        return self._answered(X, answer, self._label_model.prior)
 
     def log_likelihood(self, X: Any, labels: Any = None) -> np.ndarray:
-        """Eq. (loglikelihood) of every point, with the labels that are known (-1: unlabeled)."""
-        data = self._observed(X)
-        known = None if labels is None else checked_labels(labels, data.n_points, self.n_classes)
-        return self._exact(data.sparse).posterior(data, known).log_likelihood
+        """Eq. (loglikelihood) of every point, with the labels that are known (-1: unlabeled).
+
+        A point without content counts as one with all inputs the same: it has no direction either.
+        """
+        n_points = X.n_points if isinstance(X, Observations) else X.shape[0]
+        known = np.full(n_points, UNLABELED) if labels is None else checked_labels(labels, n_points, self.n_classes)
+        if isinstance(X, Observations) or (filled := has_content(X)).all():
+            data = self._observed(X)
+            return self._exact(data.sparse).posterior(data, known).log_likelihood
+        result = np.empty(n_points)
+        if filled.any():
+            result[filled] = self.log_likelihood(X[filled], known[filled])
+        labels_there, which = np.unique(known[~filled], return_inverse=True)
+        even = np.ones((len(labels_there), X.shape[1]))
+        result[~filled] = self.log_likelihood(sp.csr_array(even) if sp.issparse(X) else even, labels_there)[which]
+        return result
 
     def activities(self, X: Any) -> np.ndarray:
-        """s of every point, T1.4; those of a committee's members side by side."""
-        data = self._observed(X)
-        return np.concatenate([inference.s for _, inference in infer_in_chunks(self._exact(data.sparse), data)])
+        """s of every point, T1.4, p(c) without content; those of a committee's members side by side."""
+
+        def answer(data: Observations) -> np.ndarray:
+            return np.concatenate([inference.s for _, inference in infer_in_chunks(self._exact(data.sparse), data)])
+
+        of_member = (self._label_model.prior @ self.R).reshape(self.committee, -1)
+        total = of_member.sum(axis=1, keepdims=True)
+        p_unit = np.where(total > 0, of_member / np.where(total > 0, total, 1), 1 / of_member.shape[1])
+        return self._answered(X, answer, p_unit.ravel())
 
     def sparse_activities(self, X: Any) -> sp.csr_array:
         """The same without what is negligible, one row per point and member of the committee."""
@@ -146,6 +168,17 @@ class TrainedNetwork:
             self._engines[key] = QuickInference(self._spec(sparse), self.W, self.R, self.A, active)
         engine: QuickInference = self._engines[key]
         return engine
+
+    def _answered(
+        self, X: Any, answer: Callable[[Observations], np.ndarray], without_content: np.ndarray
+    ) -> np.ndarray:
+        """One row of answers per point, the same one for all points that have no content."""
+        if isinstance(X, Observations) or (filled := has_content(X)).all():
+            return answer(self._observed(X))
+        result = np.tile(without_content.astype(self.computation.dtype), (len(filled), 1))
+        if filled.any():
+            result[filled] = answer(self._observed(X[filled]))
+        return result
 
     def _observed(self, X: Any) -> Observations:
         return X if isinstance(X, Observations) else Observations(X, self.A)

@@ -14,7 +14,8 @@ from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
 from nesi.experiment.first_layers import OF_THE_RUN, first_layer_settings, learns_side_by_side
 from nesi.experiment.tasks import RunData, RunTask
-from nesi.observations import suggested_normalization
+from nesi.labels import UNLABELED
+from nesi.observations import about_empty_points, has_content, suggested_normalization
 from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, run_name
 from nesi.threads import threads_for
 
@@ -38,14 +39,26 @@ def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any
 
 
 def run_data(parameters: ExperimentParameters, dataset: Any) -> RunData:
+    content = has_content(dataset.X_train)
+    if not content.any():
+        raise NesiError(f"every training point of {parameters.dataset} is zero in every input: nothing to learn.")
     return RunData(
         name=parameters.dataset,
         X_train=dataset.X_train,
-        y_train=np.asarray(dataset.y_train),
+        y_train=np.where(content, np.asarray(dataset.y_train), UNLABELED),
         X_test=dataset.X_test,
         y_test=np.asarray(dataset.y_test),
         n_classes=len(dataset.class_names),
     )
+
+
+def warnings_about_content(data: RunData) -> list[str]:
+    """What is to be said about points that are zero in every input."""
+    return [
+        about_empty_points(int((~filled).sum()), len(filled), learning)
+        for filled, learning in ((data.content, True), (has_content(data.X_test), False))
+        if not filled.all()
+    ]
 
 
 def all_tasks(parameters: ExperimentParameters, data: RunData, directory: ExperimentDirectory | None) -> list[RunTask]:

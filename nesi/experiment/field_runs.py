@@ -18,7 +18,8 @@ from nesi.seeds import random_stream
 from nesi.storage.arrays import Arrays
 
 
-def field_label_trainer(task: RunTask, data: RunData, X: Any) -> FieldLabelTrainer:
+def field_label_trainer(task: RunTask, data: RunData, X: Any, classes: np.ndarray) -> FieldLabelTrainer:
+    """`classes`: of the points in X, for the oracle."""
     parameters = task.parameters
     options = parameters.field_labels
     assert options is not None
@@ -33,7 +34,7 @@ def field_label_trainer(task: RunTask, data: RunData, X: Any) -> FieldLabelTrain
     if options.by == "oracle":
         # The stream leaves the network out: in the same run all networks of one size are asked about the same numbers.
         order = random_stream(parameters.seed, "fields", parameters.dataset, parameters.C, task.run)
-        survey = OracleSurvey(data.y_train, options.fields, options.choose, options.answers == "distribution", order)
+        survey = OracleSurvey(classes, options.fields, options.choose, options.answers == "distribution", order)
     settings = training_settings(parameters, task.network)
     rng = random_stream(parameters.seed, "training", parameters.dataset, task.network, task.labels, task.run)
     unlabeled = np.full(X.shape[0], UNLABELED)

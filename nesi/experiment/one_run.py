@@ -55,7 +55,7 @@ def train_run(
         X_train, labels = _training_set(data, points)
         trainer: Trainer | FieldLabelTrainer
         if task.parameters.field_labels is not None:
-            trainer = field_label_trainer(task, data, X_train)
+            trainer = field_label_trainer(task, data, X_train, data.y_train[points.training])
         else:
             trainer = trainer_of_run(task, X_train, labels, data.n_classes)
         run = RunInProgress(task, _with_test_set(data, points), trainer, report, should_stop, started)

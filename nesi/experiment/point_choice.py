@@ -28,8 +28,18 @@ class PointList(NamedTuple):
 def choose_points(task: RunTask, data: RunData) -> PointList:
     """Training points, the labels among them, and test points; everything if the parameters do not say otherwise.
 
-    The streams leave the network out: all four networks see the same labels in the same run.
+    Training points without content are left out. The streams don't depend on the network: all four networks see the
+    same labels in the same run.
     """
+    points = _chosen(task, data)
+    if data.content.all():
+        return points
+    return points._replace(
+        labeled=points.labeled[data.content[points.labeled]], unlabeled=points.unlabeled[data.content[points.unlabeled]]
+    )
+
+
+def _chosen(task: RunTask, data: RunData) -> PointList:
     parameters = task.parameters
     if parameters.legacy is not None and parameters.legacy.chooses_points:
         from nesi.legacy.draws import choose_as_the_authors

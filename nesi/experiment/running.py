@@ -15,6 +15,7 @@ from nesi.experiment.cells import (
     load_dataset,
     run_data,
     sensible_threads,
+    warnings_about_content,
     with_companions,
 )
 from nesi.experiment.cluster import execute_on_cluster
@@ -65,6 +66,8 @@ def run_experiment(
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
         writer = ResultWriter(place, records, len(tasks), pending, quiet)
+        for sentence in warnings_about_content(data) if pending else []:
+            writer.warn(sentence)
         try:
             with stop.listening():
                 if scheduler is not None and pending:

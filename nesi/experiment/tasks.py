@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from nesi.config.network_parameters import NetworkParameters
 from nesi.config.parameters import ExperimentParameters
 from nesi.networks import get_network, training_phases
+from nesi.observations import has_content
 from nesi.storage.arrays import Arrays
 from nesi.storage.experiment_directory import run_name
 from nesi.storage.records import Record
@@ -77,7 +79,7 @@ class RunTask:
 @dataclass(frozen=True)
 class RunData:
     """What a run needs of a data set. `y_train` is used to draw labels (or by the oracle that labels fields) only,
-    `y_test` for the final test error only."""
+    `y_test` for the final test error only. A training point without content has no label here, and is left out."""
 
     name: str
     X_train: Any
@@ -85,6 +87,11 @@ class RunData:
     X_test: Any
     y_test: np.ndarray
     n_classes: int
+
+    @cached_property
+    def content(self) -> np.ndarray:
+        """Which training points have any."""
+        return has_content(self.X_train)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,9 @@ from nesi.config.sections import TuningOptions
 from nesi.errors import NesiError, TrainingFailed
 from nesi.experiment.cells import load_dataset
 from nesi.experiment.trainers import new_trainer
-from nesi.labels import mask_labels, tuning_split
+from nesi.labels import UNLABELED, mask_labels, tuning_split
 from nesi.networks import NETWORKS, get_network
+from nesi.observations import about_empty_points, has_content
 from nesi.report.figures import save_figure, search_picture
 from nesi.seeds import random_stream
 from nesi.storage.records import append_record, locked, make_directory, repair_records, write_text
@@ -47,10 +49,14 @@ class TuningData:
 
 def tuning_data(parameters: ExperimentParameters, options: TuningOptions, dataset: Any) -> TuningData:
     """Split off what the search may see; validation points take no part in training, not even unlabeled."""
-    y = np.asarray(dataset.y_train)
+    filled = has_content(dataset.X_train)
+    if not filled.all():
+        sentence = about_empty_points(int((~filled).sum()), len(filled), learning=True)
+        print(f"warning: {sentence}", file=sys.stderr)
+    y = np.where(filled, np.asarray(dataset.y_train), UNLABELED)
     rng = random_stream(parameters.seed, "tuning labels", parameters.dataset, options.labels)
     trained, validating = tuning_split(y, options.labels, rng)
-    kept = np.setdiff1d(np.arange(len(y)), validating)
+    kept = np.setdiff1d(np.flatnonzero(filled), validating)
     return TuningData(
         X=dataset.X_train[kept],
         labels=mask_labels(y, trained)[kept],
