@@ -63,8 +63,13 @@ def bottom_up_drive(y: Expression, log_W: Expression) -> Expression:
 
 
 def top_down_drive(u: Expression, R: Expression) -> Expression:
-    """Second term of T1.5: log(sum_k u_k R_kc). The feedforward networks leave it out."""
-    return pt.log(u @ R)
+    """Second term of T1.5: log(sum_k u_k R_kc). The feedforward networks leave it out.
+
+    A class that has no weight for any unit favours none of them.
+    """
+    weights = u @ R
+    known = pt.gt(weights.max(axis=1, keepdims=True), 0)
+    return pt.log(pt.where(known, weights, pt.constant(VANISHING["float32"], dtype=weights.dtype)))
 
 
 def first_hidden_input(y: Expression, log_W: Expression, u: Expression, R: Expression, recurrent: bool) -> Expression:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from nesi.errors import NesiError
 from nesi.labels import UNLABELED
-from nesi.observations import about_empty_points, has_content
+from nesi.observations import about_empty_points, checked_weights, has_content
 
 
 def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,6 +51,7 @@ def weighted(
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise NesiError("All sample weights are 0: there is nothing to learn from.")
+    weights = checked_weights(weights, len(weights))
     if (used := np.flatnonzero(weights)).size < weights.size:
         X, labels, labeled, weights = X[used], labels[used], labeled[used], weights[used]
     return X, labels, labeled, None if (weights == 1).all() else weights

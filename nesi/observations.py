@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from nesi.errors import NesiError
 
 _CHUNK_VALUES = 4_000_000  # how much of the data is looked at in one go
+_LARGEST_WEIGHT = 1e12
 _ORDINARY = 2.0**-64, 2.0**64  # rows whose largest value lies between these are safe to square or sum up in float32
 
 
@@ -195,4 +196,9 @@ def checked_weights(given: Any, n_points: int) -> np.ndarray:
         raise NesiError(f"The sample weights have the shape {weights.shape}, but there are {n_points} points.")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise NesiError("The sample weights must be finite and at least 0, and not all of them 0.")
+    if weights.max() > _LARGEST_WEIGHT or weights.sum() < 1 / _LARGEST_WEIGHT:
+        raise NesiError(
+            f"The largest sample weight is {weights.max():g}, but a weight says how often a point counts: use numbers "
+            f"around 1, none above {_LARGEST_WEIGHT:g}, with a sum of at least {1 / _LARGEST_WEIGHT:g}."
+        )
     return weights

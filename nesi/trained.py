@@ -85,12 +85,18 @@ class TrainedNetwork:
     # ---- answers ---------------------------------------------------------------------------------------------------
 
     def posterior(self, X: Any) -> np.ndarray:
-        """p(k|y) of new points, T1.6 without labels; points without content get the prior."""
+        """p(k|y) of new points, T1.6 without labels; the prior for points without content or of an unknown class."""
 
         def answer(data: Observations) -> np.ndarray:
             engine: InferenceEngine
             engine = self._exact(data.sparse) if self.computation.inference == "exact" else self._quick(data.sparse)
-            return engine.posterior(data).t
+            t = engine.posterior(data).t
+            if self.R.any(axis=0).all():
+                return t
+            # A unit that no class has any weight for answers nothing: the others do, and if there is none, the prior.
+            total = t.sum(axis=1, keepdims=True, dtype=np.float64)
+            known = total > 0
+            return np.where(known, t / np.where(known, total, 1), self._label_model.prior).astype(t.dtype)
 
         return self._answered(X, answer, self._label_model.prior)
 

@@ -59,7 +59,8 @@ def _class_layer_step(spec: GraphSpec, learns: bool) -> CompiledFunction:
     s, evidence = pt.matrix("s", dtype=dtype), pt.matrix("evidence", dtype=dtype)
     log_scale = pt.dvector("log_scale")
     epsilon_R, threshold = pt.vector("epsilon_R", dtype=dtype), pt.scalar("threshold", dtype=dtype)
-    log_likelihood = log_scale + pt.log(_prior_mass(evidence, top_down)) + top_down.evidence()
+    smallest = float(np.nextafter(np.zeros(1, dtype), 1)[0])  # the units of a label may explain a point that badly
+    log_likelihood = log_scale + pt.log(pt.maximum(_prior_mass(evidence, top_down), smallest)) + top_down.evidence()
     updates: dict[str, Expression] = {}
     self_labeled = pt.zeros((), dtype="float64")
     if learns:

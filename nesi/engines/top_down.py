@@ -7,12 +7,15 @@ R learns from that instead of t_k s_c (docs/extensions.md). Only graphs for such
 
 from __future__ import annotations
 
+import numpy as np
 import pytensor.tensor as pt
 
 from nesi import equations
 from nesi.engines import sparse_kernels
 from nesi.engines.backend import Expression, has_kernels
 from nesi.engines.specification import GraphSpec
+
+LOG_VANISHING = float(np.log(equations.VANISHING["float32"]))
 
 
 class TopDown:
@@ -41,12 +44,17 @@ class TopDown:
     def tables(self, recurrent: Expression, dtype: str) -> tuple[Expression, Expression]:
         """The top-down term of T1.5 as the network uses it (zero if it is not recurrent), and as the likelihood does.
 
-        One row for every label, log sum_k u_k R_kc, and a last row for points without.
+        One row for every label, log sum_k u_k R_kc, and a last row for points without. A label whose classes have no
+        weight for any unit (of a member) favours none of them.
         """
         weights_of_label = self.meanings @ self.R if self.spec.soft else self.R
         joint = self.R * self.prior[:, None]
         unlabeled = pt.log(joint.sum(axis=0, keepdims=True) / self.R.shape[0].astype(joint.dtype))
         log_prior = pt.concatenate([pt.log(weights_of_label), unlabeled]).astype(dtype)
+        by_member = self.by_member(log_prior, log_prior.shape[0])
+        known = pt.gt(by_member.max(axis=2, keepdims=True), -np.inf)
+        vanishing = pt.constant(LOG_VANISHING, dtype=dtype)
+        log_prior = pt.where(known, by_member, vanishing).reshape(log_prior.shape).astype(dtype)
         return pt.where(recurrent, log_prior, 0).astype(dtype), log_prior
 
     def evidence(self) -> Expression:

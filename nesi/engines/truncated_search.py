@@ -17,8 +17,10 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from nesi.engines.kernels import parallel_njit, register_kernel, vectorised_njit
+from nesi.equations import VANISHING
 
 _ROWS_PER_TASK = 64
+_LOG_VANISHING = float(np.log(VANISHING["float32"]))
 
 
 # ---- bottom-up drive of one unit for one point ---------------------------------------------------------------
@@ -61,6 +63,7 @@ class Search(Op):
     each keeps to the units of its own member, because neighbours and strangers do, too. Candidates compete with the
     neighbours of the `leaders` best among them and with the random `strangers`; the best stay. s is T1.4 on them, and
     the bound is log sum_{c in units} p(y, c | l) without the Gamma term: the free energy of the truncated posterior.
+    Where the label rules all of them out, each counts with a weight that is next to nothing.
     `feedback` and `log_prior` have one row per class and a last one for points without a label, as in
     `kernels.Activities`.
     """
@@ -99,6 +102,9 @@ class Search(Op):
             with np.errstate(invalid="ignore"):  # -inf of a class that rules a unit out
                 joint = np.where(np.isfinite(values), values - top_down[best] + prior[best], values) - W_sum[best]
             with np.errstate(invalid="ignore", divide="ignore"):
+                if np.isneginf(joint).all():
+                    drives = np.array([_drive(points, n, log_W, log_W_sum, c) for c in best])
+                    joint = drives - W_sum[best] + _LOG_VANISHING
                 bound[r] = joint.max() + np.log(np.exp(joint - joint.max()).sum())
         for storage, value in zip(output_storage, (chosen, s, bound), strict=True):
             storage[0] = value
@@ -155,12 +161,16 @@ def _search_kernel(drive: Callable[..., Any], leaders: int) -> Callable[..., Any
                 if value[j] > -np.inf:  # from here on log p(y, l, c); a class may rule a unit out
                     value[j] += prior[c] - top_down[c] - W_sum[c]
                 largest = max(largest, value[j])
+            if largest == -np.inf:  # the label rules all candidates out: as if it had a vanishing weight for each
+                for j in range(size):
+                    c = unit[j]
+                    value[j] = drive(points, n, log_W, log_W_sum, c) - W_sum[c] + _LOG_VANISHING
+                    largest = max(largest, value[j])
             joint = 0.0
             for j in range(size):
                 if total > 0:
                     s[r, j] /= total
-                if largest > -np.inf:
-                    joint += np.exp(value[j] - largest)
+                joint += np.exp(value[j] - largest)
             bound[r] = largest + np.log(joint)
 
     @parallel_njit

@@ -19,11 +19,12 @@ from nesi.engines.contract import LearningEngine
 from nesi.engines.exact import ExactEngine
 from nesi.engines.specification import NetworkSpec
 from nesi.engines.truncated import TruncatedEngine
-from nesi.errors import NesiError, TrainingFailed
+from nesi.errors import NesiError
 from nesi.label_model import label_model, read_labels
 from nesi.networks import get_network
 from nesi.observations import Observations, checked_weights
 from nesi.trained import TrainedNetwork
+from nesi.training.failure import check_success
 from nesi.training.initialization import Start, initial_weights, start_names
 from nesi.training.learning_rates import Lesson
 from nesi.training.phases import BatchEMPhase, ClassLayerPhase, EnginePhase, Phase
@@ -188,7 +189,7 @@ class Trainer:
         result = phase.learn(self._new_batches())
         self.iteration += 1
         self._about |= phase.about
-        self._check_weights(phase)
+        check_success(phase, result.log_likelihood, self.settings, self.batch_size, self.iteration)
         share = result.self_labeled / self._lesson.data.n_points
         seconds = time.perf_counter() - started
         info = IterationInfo(self.iteration, phase.name, result.log_likelihood, share, seconds)
@@ -240,15 +241,6 @@ class Trainer:
             self._engine = self._new_engine(W, R)
             self._engine.restore(state)
         self._phase = self._new_phase()
-
-    def _check_weights(self, phase: Phase) -> None:
-        if all(weights.min() >= 0 and weights.max() < np.inf for weights in phase.learning):  # neither holds for nan
-            return
-        raise TrainingFailed(
-            f"Training failed in iteration {self.iteration}: the weights are no longer finite and non-negative. "
-            "The learning rate was too high for the size of the mini-batches: use minibatch_rule='sequential', "
-            f"a batch_size below {self.batch_size}, or smaller learning rates."
-        )
 
     # ---- saving and continuing -------------------------------------------------------------------------------------
 
