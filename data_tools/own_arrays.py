@@ -13,7 +13,8 @@ from data_tools.dataset import Dataset, Matrix
 from data_tools.errors import DataError
 from data_tools.own_labels import assemble
 
-_LABEL_NAMES = ("label", "labels", "class", "target", "y")
+_LABEL_NAMES = ("label", "labels", "class", "target")
+_WEAK_NAME = "y"  # may as well be a coordinate
 
 
 def open_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -75,16 +76,32 @@ def load_csv(
     drop_empty: bool = False,
     image_shape: tuple[int, int] | None = None,
 ) -> Dataset:
-    """One point per line. The label is the column named label, class, target or y, else the last one.
+    """One point per line. The label is the column named label, class or target, else y, else the last one.
 
     An empty label means unlabeled. `test` names a second file in the same format for the test set.
     """
-    X, labels = _read_csv(path, label_column)
-    test_part = _read_csv(_beside(path, test), label_column) if test else None
+    X, labels, header = _read_csv(path, label_column)
+    test_part = None
+    if test:
+        X_test, test_labels, test_header = _read_csv(_beside(path, test), label_column)
+        test_part = (X_test, test_labels)
+        if header != test_header:
+            raise DataError(
+                f"{_beside(path, test)} has the columns {_shown(test_header)}, but {path} has {_shown(header)}; "
+                f"give both the same."
+            )
     return assemble(path, X, labels, test_part, test_fraction, seed, drop_empty, image_shape)
 
 
-def _read_csv(path: Path, label_column: str | int | None) -> tuple[npt.NDArray[np.float32], list[Any]]:
+def _shown(header: list[str] | None) -> str:
+    names = ", ".join(header or [])
+    return names[:200] + " ..." if len(names) > 200 else names or "without names"
+
+
+def _read_csv(
+    path: Path, label_column: str | int | None
+) -> tuple[npt.NDArray[np.float32], list[Any], list[str] | None]:
+    """Inputs, labels, and the names of the columns if there are any."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = [row for row in csv.reader(stream) if any(field.strip() for field in row)]
@@ -106,7 +123,7 @@ def _read_csv(path: Path, label_column: str | int | None) -> tuple[npt.NDArray[n
         except ValueError as error:
             raise DataError(f"{where} holds something that is not a number ({error}); fix it.") from error
         labels.append(row[column].strip())
-    return X, labels
+    return X, labels, header
 
 
 def _is_number(field: str) -> bool:
@@ -128,7 +145,17 @@ def _label_index(path: Path, header: list[str] | None, n_columns: int, wanted: s
                 f"{path} has no column {wanted!r}; its columns are {', '.join(header) if header else 'unnamed'}."
             )
         return header.index(str(wanted))
-    named = [i for i, name in enumerate(header or []) if name.lower() in _LABEL_NAMES]
+    names = header or []
+    named = [i for i, name in enumerate(names) if name.lower() in _LABEL_NAMES]
+    named = named or [i for i, name in enumerate(names) if name.lower() == _WEAK_NAME]
+    if len(named) > 1:
+        both = " and ".join(f"{names[i]!r}" for i in named)
+        raise DataError(f"{path} has the columns {both}, any of which could be the label; give label_column.")
+    if named and names[named[0]].lower() == _WEAK_NAME and named[0] not in (0, n_columns - 1):
+        raise DataError(
+            f"{path}: the label could be the column {names[named[0]]!r} or the last one, {names[-1]!r}; "
+            "give label_column."
+        )
     return named[0] if named else n_columns - 1
 
 

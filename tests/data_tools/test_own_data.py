@@ -124,6 +124,13 @@ def test_csv_with_a_header_finds_its_label(tmp_path: Path) -> None:
     assert data.X_train[:2].tolist() == [[1, 2], [3, 4]]
 
 
+def test_csv_takes_the_column_label_rather_than_y(tmp_path: Path) -> None:
+    data = load(write(tmp_path / "own.csv", "x,y,label\n" + "1,2,cat\n3,4,dog\n" * 5))
+    assert data.class_names == ("cat", "dog")
+    assert data.X_train[:2].tolist() == [[1, 2], [3, 4]]
+    assert load(write(tmp_path / "own.csv", "a,b,Y\n" + "1,2,cat\n3,4,dog\n" * 5)).class_names == ("cat", "dog")
+
+
 def test_csv_without_a_header_takes_the_last_column(tmp_path: Path) -> None:
     data = load(write(tmp_path / "own.csv", "1,2,10\n3,4,9\n" * 5))
     assert data.class_names == ("9", "10")  # numbers in their own order
@@ -148,11 +155,19 @@ def test_csv_with_a_named_column_a_test_file_and_unlabeled_lines(tmp_path: Path)
         ("a,b,c\n1,2,x\n", {"label_column": "kind"}, "no column 'kind'; its columns are a, b, c"),
         ("1,2,x\n1,2,y\n", {"test": "nowhere.csv"}, "nowhere.csv cannot be read"),
         ("1,-2,x\n", {}, "negative"),
+        ("label,a,Target\nx,1,y\n", {}, "columns 'label' and 'Target', any of which could be the label"),
+        ("x,y,kind\n1,2,a\n", {}, "could be the column 'y' or the last one, 'kind'; give label_column"),
     ],
 )
 def test_what_is_wrong_with_a_csv_is_said(tmp_path: Path, text: str, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(DataError, match=reason):
         load(write(tmp_path / "own.csv", text), **options)
+
+
+def test_a_test_file_with_other_columns_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "test.csv", "b,a,label\n1,2,x\n")
+    with pytest.raises(DataError, match=r"test.csv has the columns b, a, label, but .* has a, b, label"):
+        load(write(tmp_path / "own.csv", "a,b,label\n1,2,x\n"), test="test.csv")
 
 
 def test_svmlight_stays_sparse(tmp_path: Path) -> None:
