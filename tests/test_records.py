@@ -1,9 +1,11 @@
 """Files that survive a crash."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +140,37 @@ def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content[:length])
         with pytest.raises(NesiError):
             load_arrays(path)
+
+
+def test_every_bit_of_the_zip_directory_may_be_damaged(tmp_path: Path) -> None:
+    """Among them the bit that says that a member is encrypted, and the method of compression."""
+    path = tmp_path / "a.npz"
+    save_arrays(path, {"W": np.arange(3.0)}, {"run": 1})
+    content = path.read_bytes()
+    for start in (content.index(b"PK\x03\x04"), content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")):
+        for position in range(start, min(start + 46, len(content))):
+            for bit in range(8):
+                damaged = bytearray(content)
+                damaged[position] ^= 1 << bit
+                path.write_bytes(damaged)
+                try:
+                    assert load_arrays(path, {"run": 1})["W"].tolist() == [0, 1, 2]
+                except NesiError as error:
+                    assert str(error).startswith(str(path))  # noqa: PT017  (most are harmless)
+
+
+def test_sizes_are_checked_before_anything_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked = []
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: unpacked.append(1))
+    small = io.BytesIO()
+    np.lib.format.write_array_header_1_0(small, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    np.savez_compressed(tmp_path / "compressed.npz", W=np.zeros(1_000_000))
+    with zipfile.ZipFile(tmp_path / "shape.npz", "w") as archive:
+        archive.writestr("W.npy", small.getvalue())
+    for name in ("compressed.npz", "shape.npz"):
+        with pytest.raises(NesiError, match=f"{name}: damaged or not written by NeSi"):
+            load_arrays(tmp_path / name)
+    assert not unpacked
 
 
 def test_a_pickle_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from nesi.errors import NesiError
 from nesi.storage.records import write_whole
 
 FORMAT = 1
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 Arrays = dict[str, np.ndarray]
 
 
@@ -47,16 +49,37 @@ def load_arrays(path: Path, about: dict[str, Any] | None = None) -> Arrays:
 def load_described_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """The same, with the description of what they are."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+            _check_declared_sizes(archive, stream.seek(0, 2))
+            arrays = {member.filename.removesuffix(".npy"): _array(archive, member) for member in archive.infolist()}
         header = json.loads(arrays.pop("header").tobytes())
         stored_format, stored_about, stored_sum = header["format"], header["about"], header["sha256"]
     except FileNotFoundError:
         raise NesiError(f"{path}: no such file.") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except Exception as error:  # zipfile and NumPy raise a dozen kinds of errors for damaged bytes
         raise NesiError(f"{path}: damaged or not written by NeSi ({type(error).__name__}).") from None
     if stored_format != FORMAT:
-        raise NesiError(f"{path}: written in format {stored_format!r}, this version reads format {FORMAT}.")
+        raise NesiError(f"{path}: written in format {str(stored_format)[:40]!r}, this version reads format {FORMAT}.")
     if stored_sum != digest(arrays):
         raise NesiError(f"{path}: damaged, its checksum does not match.")
     return arrays, stored_about
+
+
+def _check_declared_sizes(archive: zipfile.ZipFile, file_size: int) -> None:
+    """Before anything is unpacked: we compress nothing, so that all members together are no larger than the file."""
+    members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("a member is compressed")
+    if sum(member.file_size for member in members) > file_size:
+        raise ValueError("the members are larger than the file")
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One member, whose header must declare as many bytes as there are."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        shape, _, dtype = _HEADERS[version](stream)
+        if dtype.hasobject or math.prod(shape) * dtype.itemsize != member.file_size - stream.tell():
+            raise ValueError("the header declares another size")
+    with archive.open(member) as stream:
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
