@@ -84,6 +84,7 @@ def compare(options: argparse.Namespace) -> int:
         raise NesiError("there is no finished run to compare yet.")
     if options.count and options.show:
         raise NesiError("--show adds columns to the table of errors, which --count replaces; leave one of the two out.")
+    _say_what_is_unprotected(options.directories)
     print(in_columns(verdicts_by_experiment(cells)) if options.count else terminal_table(cells, options.show))
     if options.out is not None:
         make_directory(options.out)
@@ -91,10 +92,18 @@ def compare(options: argparse.Namespace) -> int:
     return 0
 
 
+def _say_what_is_unprotected(directories: list[Path]) -> None:
+    from nesi.storage.records import about_unprotected
+
+    if (sentence := about_unprotected(directories)) is not None:
+        print(f"note: {sentence}", file=sys.stderr)
+
+
 def report(options: argparse.Namespace) -> int:
     from nesi.report.page import make_report
 
     make_report(options.directory)
+    _say_what_is_unprotected([options.directory])
     print(options.directory / "report.html")
     return 0
 

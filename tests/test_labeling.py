@@ -1,6 +1,5 @@
 """What is behind the labeling page: the log of answers, the session, and wrong calls of the command."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from nesi.labeling.answers import AnswerLog
 from nesi.labeling.pictures import picture, words
 from nesi.labeling.run_to_label import run_to_label
 from nesi.labeling.session import Busy, LabelingSession, UnknownField, class_keys
-from nesi.storage.records import locked
+from nesi.storage.records import append_record, locked
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +71,31 @@ def test_answers_for_other_weights_or_by_nobody_are_refused(tmp_path: Path) -> N
     for field in (5, -1, True, "1", None):
         with pytest.raises(NesiError, match="does not exist"):
             log.answer(field, [1, 0, 0])
-    with open(tmp_path / "answers.jsonl", "a") as stream:
-        line = {"run": "r+-L0-run1", "weights": "abc", "event": "answer", "field": 99, "answer": None}
-        stream.write(json.dumps(line) + "\n")
-    with pytest.raises(NesiError, match=r"a line is not an answer \(Field 99"):
-        new_log(tmp_path)
+
+
+def test_answers_that_cannot_be_read_are_set_aside(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for field in (4, 3, 2, 1):
+        log.answer(field, [0, 1, 0])
+    log.undo()
+    path = tmp_path / "answers.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"[0.0, 1.0, 0.0]", b"[0.0, 7.0, 0.0]")
+    lines[3] = b"nonsense\n"  # was taken back, as the last line says
+    about = {"run": "r+-L0-run1", "weights": "abc", "event": "answer"}
+    append_record(tmp_path, {**about, "field": 99, "answer": None}, "answers.jsonl")
+    append_record(tmp_path, {**about, "field": 0, "answer": [0, 0, 0]}, "answers.jsonl")
+    lines += path.read_bytes().splitlines(keepends=True)[-2:]
+    path.write_bytes(b"".join(lines))
+    log = new_log(tmp_path)
+    assert "could not be read in line 2, 4, 6, 7; 2 answers are left" in str(log.notice)
+    assert list(log.latest) == [4, 2]
+    assert (tmp_path / "answers-unreadable-1.jsonl").read_bytes() == b"".join(lines)
+    again = new_log(tmp_path)
+    assert again.notice is None
+    assert list(again.latest) == [4, 2]
+    again.undo()
+    assert list(new_log(tmp_path).latest) == [4]
 
 
 def test_a_network_that_has_classes_starts_with_them(directory: Path) -> None:

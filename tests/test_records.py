@@ -14,8 +14,22 @@ import pytest
 from nesi.errors import NesiError
 from nesi.seeds import random_stream
 from nesi.storage.arrays import load_arrays, save_arrays
-from nesi.storage.records import StorageError, append_record, locked, read_records, repair_records, write_text
+from nesi.storage.records import (
+    StorageError,
+    about_unprotected,
+    append_record,
+    locked,
+    read_records,
+    repair_records,
+    write_text,
+)
 
+OLD_RECORD = {
+    **dict.fromkeys(("labels", "run", "seed", "iterations", "n_train"), 1),
+    **dict.fromkeys(("test_error", "log_likelihood", "seconds"), 1.5),
+    **dict.fromkeys(("dataset", "network", "inference"), "a word"),
+    "settings": {},
+}
 ARRAYS = {"W": np.arange(6.0, dtype=np.float32).reshape(2, 3), "iteration": np.array(7), "empty": np.zeros((0, 2))}
 
 
@@ -25,7 +39,9 @@ def test_records_come_back_in_order(tmp_path: Path) -> None:
     assert [record["run"] for record in read_records(tmp_path)] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("torn", [b'{"run": 2', b'{"run": 2}', b"\x00\x00\x00", b'{"run"\n', b"null\n", b"3\n"])
+@pytest.mark.parametrize(
+    "torn", [b'{"run": 2', b'{"run": 2}', b"\x00\x00\x00", b'{"run": 2, "checksum": "0123456789abcdef"}']
+)
 def test_a_torn_last_line_is_dropped_and_cut_off(tmp_path: Path, torn: bytes) -> None:
     append_record(tmp_path, {"run": 1})
     with open(tmp_path / "records.jsonl", "ab") as stream:
@@ -37,13 +53,50 @@ def test_a_torn_last_line_is_dropped_and_cut_off(tmp_path: Path, torn: bytes) ->
 
 
 def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "records.jsonl").write_text('{"run": 1}\nnonsense\n{"run": 2}\n')
-    with pytest.raises(NesiError, match="line 2"):
+    for damaged in ("nonsense", '{"run"', "null", "3", "{}", '{"run": 1, "x": NaN}', "[" * 200_000):
+        (tmp_path / "records.jsonl").write_text(f"{json.dumps(OLD_RECORD)}\n{damaged}\n{json.dumps(OLD_RECORD)}\n")
+        with pytest.raises(NesiError, match="line 2 is damaged"):
+            read_records(tmp_path)
+        (tmp_path / "records.jsonl").write_text(f"{json.dumps(OLD_RECORD)}\n{damaged}\n")  # whole, so not torn
+        with pytest.raises(NesiError, match="line 2 is damaged"):
+            repair_records(tmp_path)
+
+
+def test_no_damaged_byte_of_a_record_goes_unnoticed(tmp_path: Path) -> None:
+    for run in (1, 2, 3):
+        append_record(tmp_path, {**OLD_RECORD, "run": run, "name": "\ud800 é"})
+    path, written = tmp_path / "records.jsonl", read_records(tmp_path)
+    content = path.read_bytes()
+    ends = [position for position, byte in enumerate(content) if byte == ord("\n")]
+    for position in range(ends[1]):  # the end of the last line may be torn
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        with pytest.raises(NesiError, match=rf"records.jsonl: line {1 + (position > ends[0])} is damaged"):
+            read_records(tmp_path)
+    path.write_bytes(content)
+    assert read_records(tmp_path) == written
+    assert about_unprotected([tmp_path]) is None
+
+
+def test_older_records_are_read_and_said_to_be_unprotected(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_text(json.dumps(OLD_RECORD) + "\n")
+    append_record(tmp_path, {**OLD_RECORD, "run": 2})
+    assert [record["run"] for record in read_records(tmp_path)] == [1, 2]
+    assert "1 of 2 records come from an earlier version" in str(about_unprotected([tmp_path]))
+    path.write_text(path.read_text() + json.dumps({**OLD_RECORD, "run": 3}) + "\n")
+    with pytest.raises(NesiError, match="line 3 is damaged"):  # no version writes it after one with a checksum
         read_records(tmp_path)
+    for key in OLD_RECORD:
+        path.write_text(json.dumps({**OLD_RECORD, key: [1]}) + "\n")
+        with pytest.raises(NesiError, match="line 1 is damaged"):
+            read_records(tmp_path)
 
 
 def test_a_failing_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append_record(tmp_path, {"run": 1})
+    before = (tmp_path / "records.jsonl").read_bytes()
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -52,7 +105,7 @@ def test_a_failing_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch:
     with pytest.raises(StorageError, match="No space left on device; make room and continue with --resume"):
         append_record(tmp_path, {"run": 2})
     monkeypatch.undo()
-    assert (tmp_path / "records.jsonl").read_text() == json.dumps({"run": 1}) + "\n"
+    assert (tmp_path / "records.jsonl").read_bytes() == before
 
 
 def test_a_failing_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

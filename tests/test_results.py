@@ -103,7 +103,7 @@ def test_verdicts_are_counted_table_by_table(tmp_path: Path) -> None:
     last = ["all", "other", "settings", "or", "algorithms", "40", str(better), str(noise), str(worse), "0", "0"]
     assert output.splitlines()[-1].split() == last
     titles = ["20 Newsgroups, 6 topics", "MNIST, permutation invariant", "all"]
-    assert [line.split("  ")[0] for line in output.splitlines()[2:]] == [*titles, *titles]
+    assert [line.split("  ")[0] for line in output.splitlines()[3:]] == [*titles, *titles]  # after a note
     code, output = nesi("compare", "--count", *(ROOT / "results" / f"minibatch-{size}" for size in (1, 10, 100)))
     assert code == 0
     assert output.splitlines()[-3].split()[:4] == ["all", "the", "paper's", "algorithm"]

@@ -24,7 +24,15 @@ from nesi.experiment.progress import ProgressDisplay
 from nesi.experiment.tasks import Progress, RunResult, RunTask
 from nesi.storage.arrays import save_arrays
 from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, name_of
-from nesi.storage.records import Record, append_record, locked, make_directory, repair_records, write_text
+from nesi.storage.records import (
+    Record,
+    about_unprotected,
+    append_record,
+    locked,
+    make_directory,
+    repair_records,
+    write_text,
+)
 
 
 @dataclass
@@ -66,6 +74,8 @@ def run_experiment(
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
         writer = ResultWriter(place, records, len(tasks), pending, quiet)
+        if (unprotected := about_unprotected([directory])) is not None:
+            writer.warn(unprotected)
         for sentence in warnings_about_content(data) if pending else []:
             writer.warn(sentence)
         try:

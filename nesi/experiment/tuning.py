@@ -34,6 +34,7 @@ from nesi.threads import limited_threads, threads_for
 Values = dict[str, Any]
 Trial = dict[str, Any]
 TRIALS = "trials.jsonl"
+_TRIAL_KEYS = {"run": int, "network": str, "values": dict, "error": (int, float), "errors": list}
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ def _earlier_trials(parameters: ExperimentParameters, directory: Path, resume: b
         raise NesiError(f"{directory} already holds a search; add --resume to continue it, or choose another --out.")
     if load_parameters(path) != parameters:
         raise NesiError(f"{directory} was started with other parameters; repeat them, or choose another --out.")
-    return repair_records(directory, TRIALS)
+    return repair_records(directory, TRIALS, _TRIAL_KEYS)
 
 
 def _key(network: str, values: Values) -> str:

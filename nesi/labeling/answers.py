@@ -7,17 +7,37 @@ well, so nothing is ever deleted; the answers are what the events add up to.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from nesi.errors import NesiError
 from nesi.fields.labels import Answers, checked_answer
-from nesi.storage.records import Record, append_record, make_directory, repair_records
+from nesi.storage.records import (
+    Record,
+    append_record,
+    make_directory,
+    read_what_is_left,
+    repair_records,
+    replace_records,
+    write_whole,
+)
 
 FILE = "answers.jsonl"
+
+
+class _Replayed(NamedTuple):
+    kept: list[tuple[Record, tuple[int, np.ndarray | None]]]  # lines that count, as field and answer
+    unreadable: list[int]  # numbers of lines
+
+
+def _free_name(directory: Path) -> Path:
+    names = (directory / f"answers-unreadable-{number}.jsonl" for number in itertools.count(1))
+    return next(path for path in names if not path.exists())
 
 
 class AnswerLog:
@@ -28,25 +48,41 @@ class AnswerLog:
         self._directory, self._about = directory, {"run": run, "weights": weights}
         self._n_fields, self._n_classes = n_fields, n_classes
         self._events: list[tuple[int, np.ndarray | None]] = []
+        self.notice: str | None = None  # what the person should know before going on
         make_directory(directory)
-        for line in repair_records(directory, FILE):
-            self._replay(line)
-
-    def _replay(self, line: Record) -> None:
-        path = self._directory / FILE
-        if line.get("weights") != self._about["weights"]:
+        lines = read_what_is_left(directory / FILE, {"run": str})
+        if any(line and line.get("weights") != weights for line in lines):
             raise NesiError(
-                f"{path} holds answers for other weights of {line['run']}; move it away to start from scratch."
+                f"{directory / FILE} holds answers for other weights of {run}; move it away to start from scratch."
             )
-        if line.get("event") == "undo":
-            if self._events:
-                self._events.pop()
-            return
-        try:
-            answer = line["answer"]
-            self._events.append(self._checked(line["field"], None if answer is None else answer))
-        except (KeyError, NesiError) as error:
-            raise NesiError(f"{path}: a line is not an answer ({error}); restore or remove it.") from None
+        read = self._replayed(lines)
+        self._events = [(field, answer) for _, (field, answer) in read.kept]
+        if read.unreadable:
+            aside = _free_name(directory)
+            write_whole(aside, lambda stream: stream.writelines([(directory / FILE).read_bytes()]))
+            replace_records(directory / FILE, [line for line, _ in read.kept])
+            numbers = ", ".join(map(str, read.unreadable[:10])) + (", ..." if len(read.unreadable) > 10 else "")
+            self.notice = (
+                f"{directory / FILE} could not be read in line {numbers}; {len(read.kept)} answers are left, and the "
+                f"file as it was is kept as {aside.name}."
+            )
+        repair_records(directory, FILE, {"run": str})
+
+    def _replayed(self, lines: list[Record]) -> _Replayed:
+        """What the events add up to. An undo after an event that can't be read takes that one back."""
+        done: list[tuple[Record, tuple[int, np.ndarray | None]] | None] = []
+        unreadable: list[int] = []
+        for number, line in enumerate(lines, start=1):
+            if line.get("event") == "undo":
+                if done:
+                    done.pop()
+                continue
+            try:
+                done.append((line, self._checked(line["field"], line["answer"])))
+            except (KeyError, NesiError):
+                unreadable.append(number)
+                done.append(None)
+        return _Replayed([entry for entry in done if entry is not None], unreadable)
 
     def _checked(self, field: object, weights: object) -> tuple[int, np.ndarray | None]:
         if isinstance(field, bool) or not isinstance(field, int) or not 0 <= field < self._n_fields:

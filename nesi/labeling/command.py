@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,6 +49,8 @@ def label(options: argparse.Namespace) -> int:
     make_directory(run.folder)
     with locked(run.folder):
         session = LabelingSession(run, min(fields, len(run.W)), choose)
+        if session.notice is not None:
+            print(f"warning: {session.notice}", file=sys.stderr)
 
         def ready(address: str) -> None:
             print(f"labeling {run.name}: {address}", flush=True)

@@ -35,6 +35,7 @@ class LabelingSession:
         self.directory = run.folder
         K, C = run.R.shape
         self._log = AnswerLog(self.directory, run.name, run.record["weights_sha256"], C, K)
+        self.notice = self._log.notice
         self._map = FieldMap(run.activities)
         self._known = class_beliefs(run.R)
         self._order = run.stream("fields").permutation(C)

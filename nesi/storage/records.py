@@ -3,17 +3,28 @@
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from nesi.errors import NesiError
 
 Record = dict[str, Any]
 RECORDS = "records.jsonl"
+
+Keys = Mapping[str, Any]  # the names of entries and their types
+RECORD_KEYS: Keys = {
+    **dict.fromkeys(("dataset", "network", "inference"), str),
+    **dict.fromkeys(("labels", "run", "seed", "iterations", "n_train"), int),
+    **dict.fromkeys(("log_likelihood", "seconds"), (int, float)),
+    "test_error": (int, float, type(None)),
+    "settings": dict,
+}
+_CHECKSUM, _DIGITS = "checksum", 16
 
 
 class StorageError(NesiError):
@@ -89,25 +100,39 @@ def locked(directory: Path) -> Iterator[None]:
 
 def read_records(directory: Path) -> list[Record]:
     """The finished runs of a directory; a last line that a crash has torn is left out."""
-    records, _ = _parse(directory / RECORDS)
-    return records
+    return _parse(directory / RECORDS, RECORD_KEYS).records
 
 
-def repair_records(directory: Path, file: str = RECORDS) -> list[Record]:
-    """As `read_records`, and cut a torn last line off, so that the next record starts on a line of its own."""
+def about_unprotected(directories: Sequence[Path]) -> str | None:
+    """A sentence about records of earlier versions, which have no checksum; None if there are none."""
+    found = [_parse(directory / RECORDS, RECORD_KEYS) for directory in directories]
+    unprotected, records = sum(lines.unprotected for lines in found), sum(len(lines.records) for lines in found)
+    if not unprotected:
+        return None
+    return (
+        f"{unprotected} of {records} records come from an earlier version and have no checksum, so that damage to them "
+        "can go unnoticed."
+    )
+
+
+def repair_records(directory: Path, file: str = RECORDS, needed: Keys = RECORD_KEYS) -> list[Record]:
+    """As `read_records`, and cut a torn last line off, so that the next record starts on a line of its own.
+
+    `needed`: what a record without a checksum must at least hold.
+    """
     path = directory / file
-    records, intact = _parse(path)
-    if path.exists() and path.stat().st_size != intact:
+    found = _parse(path, needed)
+    if path.exists() and path.stat().st_size != found.intact:
         with storing(path), open(path, "r+b") as stream:
-            stream.truncate(intact)
+            stream.truncate(found.intact)
             os.fsync(stream.fileno())
-    return records
+    return found.records
 
 
 def append_record(directory: Path, record: Record, file: str = RECORDS) -> None:
     """Add one line, durably: when this returns, the record survives a power cut."""
     path = directory / file
-    line = (json.dumps(record, allow_nan=False) + "\n").encode("utf-8")
+    line = _with_checksum(json.dumps(record, allow_nan=False).encode("utf-8"))
     with storing(path):
         is_new = not path.exists()
         with open(path, "ab", buffering=0) as stream:
@@ -125,30 +150,84 @@ def append_record(directory: Path, record: Record, file: str = RECORDS) -> None:
             _sync_directory(directory)
 
 
-def _parse(path: Path) -> tuple[list[Record], int]:
-    """The records and the number of bytes that hold them."""
+def read_what_is_left(path: Path, needed: Keys) -> list[Record]:
+    """Every line, an empty record for one that is damaged."""
+    return _parse(path, needed, tolerant=True).records
+
+
+def replace_records(path: Path, records: list[Record]) -> None:
+    """Write the file again, whole or not at all."""
+    lines = [_with_checksum(json.dumps(record, allow_nan=False).encode("utf-8")) for record in records]
+
+    def write(stream: IO[bytes]) -> None:
+        stream.writelines(lines)
+
+    write_whole(path, write)
+
+
+# ---- lines and their checksums -----------------------------------------------------------------------------------
+
+
+class _Lines(NamedTuple):
+    records: list[Record]
+    intact: int  # bytes up to a line that a crash has torn
+    unprotected: int  # records of earlier versions
+
+
+def _parse(path: Path, needed: Keys, tolerant: bool = False) -> _Lines:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return [], 0
+        return _Lines([], 0, 0)
     except OSError as error:
         raise NesiError(f"{path}: cannot be read ({error.strerror}).") from None
     records: list[Record] = []
-    start = 0
+    protected = start = 0
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
-        end = start + len(line)
-        try:
-            record = json.loads(line)
-            complete = line.endswith(b"\n") and isinstance(record, dict) and "run" in record
-        except ValueError:
-            complete = False
-        if not complete:
-            if end == len(content):  # the last line: torn by a crash while it was written
-                return records, start
-            raise NesiError(f"{path}: line {number} is not a record; the file is damaged, restore or remove that line.")
+        if start + len(line) == len(content) and not line.endswith(b"\n"):  # torn by a crash while it was written
+            break
+        record, has_checksum = _read_line(line, needed)
+        # An earlier version wrote no checksums; once there is one, all that follow have one.
+        if record is None or (protected and not has_checksum):
+            if not tolerant:
+                raise NesiError(f"{path}: line {number} is damaged; restore it, or remove it to repeat that run.")
+            record = {}
+        protected += has_checksum
         records.append(record)
-        start = end
-    return records, start
+        start += len(line)
+    return _Lines(records, start, len(records) - protected)
+
+
+def _with_checksum(body: bytes) -> bytes:
+    """One line: the record as JSON, with the checksum of all its bytes as the last entry."""
+    separator = b", " if body != b"{}" else b""
+    return body[:-1] + separator + f'"{_CHECKSUM}": "{_checksum(body)}"}}\n'.encode()
+
+
+def _read_line(line: bytes, needed: Keys) -> tuple[Record | None, bool]:
+    """The record, None if it is damaged, and whether it has a checksum."""
+    try:
+        record = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None, False
+    if not isinstance(record, dict) or not record:
+        return None, False
+    key, value = list(record.items())[-1]
+    # A damaged checksum is still to be seen as one.
+    if key == _CHECKSUM or (len(key) == len(_CHECKSUM) and isinstance(value, str) and len(value) == _DIGITS):
+        del record[key]
+        body = json.dumps(record).encode("utf-8")
+        return (record if line == _with_checksum(body) else None), True
+    complete = all(isinstance(record.get(name), kinds) for name, kinds in needed.items())
+    return (record if complete else None), False
+
+
+def _checksum(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:_DIGITS]
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
 
 
 def _sync_directory(directory: Path) -> None:
