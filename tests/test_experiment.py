@@ -113,6 +113,26 @@ def test_existing_records_are_never_overwritten(finished: Path, tmp_path: Path) 
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"A": 64},  # refused before the directory is prepared
+        {"minibatch_rule": "summed", "epsilon_W": 500.0, "batch_size": 500},  # when the first run begins
+        {"dataset": "nowhere.npz"},
+    ],
+)
+def test_what_is_refused_before_the_first_run_leaves_nothing_behind(tmp_path: Path, changes: dict[str, object]) -> None:
+    params = write_params(tmp_path / "p.yaml", **changes)
+    code, _, errors = run_here(params, "--out", tmp_path / "new" / "out", "--quiet")
+    assert code == 2, errors
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    code, _, errors = run_here(params, "--out", tmp_path / "mine", "--quiet")
+    assert code == 2, errors
+    assert [path.name for path in (tmp_path / "mine").rglob("*")] == ["notes.txt"]
+
+
 def test_resolved_parameters_are_a_parameter_file(finished: Path) -> None:
     stored = load_parameters(finished / "params.yaml")
     assert stored.threads == 1

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nesi
 from nesi.errors import NesiError, TrainingFailed
 from nesi.experiment.local import LARGEST_NUMBER_OF_ATTEMPTS, Listener, StopRequest, side_by_side
 from nesi.experiment.one_run import RunInterrupted, train_run
@@ -29,12 +30,21 @@ def execute_on_cluster(
     waiting: dict[str, tuple[RunTask, Any]] = {}
     attempts: dict[str, int] = {}
     try:
+        _check_workers(client)
         client.subscribe_topic(topic, lambda event: arrived.put(("progress", event[1])))
         scattered = _scatter(client, data)
 
         def submit(task: RunTask) -> None:
             future = client.submit(
-                _run_on_worker, task, scattered, topic, token, pure=False, retries=1, key=f"{topic}-{uuid.uuid4().hex}"
+                _run_on_worker,
+                task,
+                scattered,
+                topic,
+                token,
+                nesi.__version__,
+                pure=False,
+                retries=1,
+                key=f"{topic}-{uuid.uuid4().hex}",
             )
             waiting[task.name] = (task, future)
             future.add_done_callback(lambda done, name=task.name: arrived.put(("done", (name, done))))
@@ -72,10 +82,13 @@ def execute_on_cluster(
 def _connect(address: str) -> Any:
     try:
         from distributed import Client
+        from distributed.security import Security
     except ImportError:
         raise NesiError("--scheduler needs Dask; install it with: pip install 'nesi[cluster]'.") from None
     for name in [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # our one sentence says it better
+    if address.startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
+        raise NesiError(f"{address} needs certificates, and Dask is told of none; docs/cluster.md shows how.")
     try:
         client = Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -91,6 +104,24 @@ def _connect(address: str) -> Any:
             f"the scheduler at {address} has no workers; start some with `dask worker {address}`."
         ) from None
     return client
+
+
+def _check_workers(client: Any) -> None:
+    """Every worker must have this very version; asked in words that a worker without it understands as well."""
+    answers = client.run(eval, "__import__('nesi').__version__", on_error="return")
+    for worker, answer in sorted(answers.items()):
+        if isinstance(answer, ImportError):
+            raise NesiError(
+                f"the worker at {worker} cannot import nesi ({answer}); install nesi {nesi.__version__} there."
+            )
+        if answer != nesi.__version__:
+            raise _other_version(worker, str(answer), nesi.__version__)
+
+
+def _other_version(worker: str, theirs: str, ours: str) -> NesiError:
+    return NesiError(
+        f"the worker at {worker} has nesi {theirs[:80]}, but this is nesi {ours}; install the same version on all."
+    )
 
 
 def _scatter(client: Any, data: RunData) -> Any:
@@ -115,6 +146,11 @@ def _deliver(task: RunTask, future: Any, listener: Listener) -> bool:
         raise
     except RunInterrupted:
         return False
+    except ImportError as error:  # a worker that has joined later
+        raise NesiError(
+            f"a worker cannot import what it needs ({error}); install nesi {nesi.__version__} there and continue with "
+            "--resume."
+        ) from None
     except Exception as error:
         # Lost workers and lost data show up as various errors of Dask; anything else is a bug and stays loud.
         from concurrent.futures import CancelledError
@@ -144,11 +180,13 @@ def _lost(address: str) -> NesiError:
     return NesiError(f"the connection to the scheduler at {address} was lost; continue with --resume.")
 
 
-def _run_on_worker(task: RunTask, data: RunData, topic: str, token: str) -> RunResult:
-    """Executed by a Dask worker."""
+def _run_on_worker(task: RunTask, data: RunData, topic: str, token: str, version: str) -> RunResult:
+    """Executed by a Dask worker, for somebody who has this version."""
     from distributed import Event, get_worker
 
     worker = get_worker()
+    if version != nesi.__version__:
+        raise _other_version(worker.address, nesi.__version__, version)
     last_report = last_question = 0.0
     stopped = False
 

@@ -23,16 +23,15 @@ from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
 from nesi.experiment.progress import ProgressDisplay
 from nesi.experiment.tasks import Progress, RunResult, RunTask
 from nesi.storage.arrays import save_arrays
-from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, name_of
+from nesi.storage.experiment_directory import SETTLED_FILES, DatasetDescription, ExperimentDirectory, name_of
 from nesi.storage.records import (
     Record,
     about_unprotected,
     append_record,
-    locked,
-    make_directory,
     repair_records,
     write_text,
 )
+from nesi.storage.tentative import tentative
 
 
 @dataclass
@@ -58,8 +57,7 @@ def run_experiment(
 ) -> Outcome:
     """Execute every run that `directory` does not hold yet. Only one process at a time may do so."""
     place = ExperimentDirectory(directory)
-    make_directory(directory)
-    with locked(directory):
+    with tentative(directory, SETTLED_FILES, place.has_begun):
         records = repair_records(directory)
         parameters, stored = _settle_parameters(parameters, place, records, resume)
         dataset = load_dataset(parameters, data_dir)

@@ -28,7 +28,8 @@ from nesi.networks import NETWORKS, get_network
 from nesi.observations import about_empty_points, has_content
 from nesi.report.figures import save_figure, search_picture
 from nesi.seeds import random_stream
-from nesi.storage.records import append_record, locked, make_directory, repair_records, write_text
+from nesi.storage.records import append_record, repair_records, write_text
+from nesi.storage.tentative import tentative
 from nesi.threads import limited_threads, threads_for
 
 Values = dict[str, Any]
@@ -82,8 +83,7 @@ def tune(
         raise NesiError(
             "there is nothing to tune: the parameter file has no section 'tuning' with 'labels' and 'grid'."
         )
-    make_directory(directory)
-    with locked(directory):
+    with tentative(directory, ["params.yaml"], lambda: (directory / TRIALS).exists()):
         known = _earlier_trials(parameters, directory, resume)
         data = tuning_data(parameters, options, load_dataset(parameters, data_dir))
         _check_grid(parameters, options, data)

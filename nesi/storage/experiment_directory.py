@@ -14,6 +14,7 @@ from nesi.storage.arrays import Arrays, load_arrays
 from nesi.storage.records import RECORDS, Record, make_directory, read_records, write_text
 
 FIRST_LAYER_PREFIX = "first-layer-"
+SETTLED_FILES = ("params.yaml", "dataset.json", "checkpoints/.token", "checkpoints/*.lock")  # before the first run
 
 
 def run_name(network: str, labels: int, run: int) -> str:
@@ -93,6 +94,10 @@ class ExperimentDirectory:
 
     def labeling(self, run: str) -> Path:
         return self.path / "labeling" / run
+
+    def has_begun(self) -> bool:
+        """Whether there is anything that took time to make."""
+        return self.records_file.exists() or any(self.checkpoints.glob("*.npz"))
 
     def create(self) -> None:
         for folder in ("checkpoints", "details", "weights"):
