@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -20,8 +21,10 @@ from nesi.storage.records import (
     append_record,
     locked,
     read_records,
+    remove_leftovers,
     repair_records,
     write_text,
+    write_whole,
 )
 
 OLD_RECORD = {
@@ -106,6 +109,27 @@ def test_a_failing_append_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch:
         append_record(tmp_path, {"run": 2})
     monkeypatch.undo()
     assert (tmp_path / "records.jsonl").read_bytes() == before
+
+
+def test_parts_that_nobody_is_writing_are_removed(tmp_path: Path) -> None:
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    killed = (
+        "import os, signal, sys; from pathlib import Path; from nesi.storage.records import write_whole\n"
+        "write_whole(Path(sys.argv[1]), lambda stream: os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(checkpoints / "r.npz")], check=False)
+    (left,) = checkpoints.iterdir()
+    assert left.suffix == ".part"
+    seen = []
+
+    def write(stream: IO[bytes]) -> None:
+        remove_leftovers(tmp_path)
+        seen.extend(checkpoints.iterdir())
+
+    write_whole(checkpoints / "now.npz", write)
+    assert len(seen) == 1  # our own, while it was written
+    assert [path.name for path in checkpoints.iterdir()] == ["now.npz"]
 
 
 def test_a_failing_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from small_networks import make_data, make_trainer
 
 from nesi.engines import backend as backends
 from nesi.engines import exact
+from nesi.engines.compiled_sources import remove_forgotten
 
 PROCESS = """
 import sys
@@ -65,14 +66,26 @@ def two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compiled")
     environment = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={folder}", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("NUMBA_CACHE_DIR", None)
+    environment["TMPDIR"] = str(tmp_path_factory.mktemp("temporary"))
     runs = []
     for patience in ("0.5", "60"):
         done = subprocess.run(
             [sys.executable, "-c", PROCESS, patience], env=environment, capture_output=True, text=True, check=True
         )
         files = {path: path.stat().st_mtime_ns for path in Path(folder).rglob("*.nb*")}
+        assert not os.listdir(environment["TMPDIR"]), "PyTensor's sources are left behind"
         runs.append((done.stdout, done.stderr, files))
     return runs
+
+
+def test_only_folders_of_processes_that_are_gone_are_removed(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for name in (f"nesi-sources-{ended.pid}-a", f"nesi-sources-{os.getpid()}-a", "nesi-sources-x", "tmp1"):
+        (tmp_path / name).mkdir()
+    remove_forgotten(tmp_path)
+    left = {f"nesi-sources-{os.getpid()}-a", "nesi-sources-x", "tmp1"}
+    assert {path.name for path in tmp_path.iterdir()} == left
 
 
 def test_the_second_process_finds_all_machine_code_on_disk(two_processes):

@@ -19,6 +19,7 @@ from pytensor.graph.rewriting.basic import dfs_rewriter
 
 from nesi.engines import kernels
 from nesi.engines.compilation_cache import one_compilation
+from nesi.engines.compiled_sources import keep_sources_together
 
 Expression = Any
 State = dict[str, Any]
@@ -26,6 +27,8 @@ State = dict[str, Any]
 _MODES = {"numba": "NUMBA", "c": "CVM", "jax": "JAX"}
 _ANNOUNCE_AFTER_SECONDS = 3.0
 _AFTER_SPECIALIZATION = 3.5  # a position in PyTensor's sequence of rewrites
+
+keep_sources_together()
 
 # Numba's thread pool and a lent state both serve one caller at a time.
 _one_call_at_a_time = threading.RLock()

@@ -28,6 +28,7 @@ from nesi.storage.records import (
     Record,
     about_unprotected,
     append_record,
+    remove_leftovers,
     repair_records,
     write_text,
 )
@@ -59,6 +60,7 @@ def run_experiment(
     place = ExperimentDirectory(directory)
     with tentative(directory, SETTLED_FILES, place.has_begun):
         records = repair_records(directory)
+        remove_leftovers(directory)
         parameters, stored = _settle_parameters(parameters, place, records, resume)
         dataset = load_dataset(parameters, data_dir)
         data = run_data(parameters, dataset)

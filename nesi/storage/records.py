@@ -53,6 +53,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         try:
             with os.fdopen(descriptor, "wb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX)  # ours, as `remove_leftovers` can see
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -63,6 +64,14 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
                 os.unlink(temporary)
             raise
         _sync_directory(path.parent)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Parts of files whose writer was killed, anywhere below the directory; what somebody is writing now stays."""
+    for path in directory.rglob(".*.part"):
+        with contextlib.suppress(OSError), open(path, "rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
