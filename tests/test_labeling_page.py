@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from labeling_server import CHROMIUM, FLAGS, Server, serving
 
 from nesi.experiment.finished_run import finished_run
 from nesi.fields.labels import oracle_answers
+from nesi.labeling.command import _page_that_leads_to
 from nesi.labeling.run_to_label import RunToLabel
 from nesi.storage.arrays import load_arrays
 
@@ -59,8 +61,9 @@ class Browser:
     def close(self) -> None:
         self._browser.close()
 
-    def open(self, server: Server) -> None:
-        self.page.goto(server.address)
+    def open(self, server: Server, signpost: Path) -> None:
+        """As the command does: by a file that only this user can read."""
+        self.page.goto(_page_that_leads_to(server.address, signpost).as_uri())
         self.page.wait_for_selector("#classes button")
 
     def field(self) -> int:
@@ -89,7 +92,7 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
         browser = Browser(playwright)
         page = browser.page
         try:
-            browser.open(server)
+            browser.open(server, directory / "open.html")
             assert "token" not in page.url
             assert browser.labeled() == f"0 of {TARGET}"
 
@@ -142,7 +145,7 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
             assert "start it again" in page.inner_text("#hint")
             server = Server(directory)
             browser.complaints.clear()  # the browser has complained about the dead server
-            browser.open(server)
+            browser.open(server, directory / "open.html")
             browser.wait_for_labeled(1)
             assert browser.field() == here
 
@@ -176,7 +179,8 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
             page.click("#more")
             page.wait_for_selector("#question:not([hidden])")
             assert browser.complaints == []
-            assert all(url.startswith("http://127.0.0.1:") for url in browser.requests)
+            ours = ("http://127.0.0.1:", directory.as_uri())
+            assert all(url.startswith(ours) for url in browser.requests)
         finally:
             browser.close()
             code, errors = server.end()
@@ -198,7 +202,7 @@ def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:
             assert server.request(path, content, cookie=f"nesi-label-{server.port}=guessed")[0] == 403, path
         assert server.request("/?token=guessed")[0] == 403
         status, headers, _ = server.request(f"/?token={server.token}")
-        assert (status, headers["location"]) == (303, "/")
+        assert status == 200
         attributes = headers["set-cookie"].lower()
         assert "httponly" in attributes
         assert "samesite=strict" in attributes
@@ -237,6 +241,18 @@ def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:
         assert server.request(f"/api/field/{never_asked}", cookie=cookie)[0] == 404
         assert server.request("/point/99999999.png", cookie=cookie)[0] == 404
         assert server.request("/../answers.jsonl", cookie=cookie)[0] == 404
+        for path in ("/api/field/", "/field/", "/point/"):
+            for number in ("9" * 4400, "-1", "%C2%B2", "1.5", "%ED%A0%80"):
+                assert server.request(f"{path}{number}{'' if 'api' in path else '.png'}", cookie=cookie)[0] == 404
+        for length in ("9" * 4400, "\u00b2", "-1", "1e3"):
+            assert server.request("/api/answer", b"", cookie, Content_Length=length)[0] in (400, 413)
+        for number in ("9" * 4400, "9" * 400, "-" + "9" * 400, "1e999"):
+            wrong = f'{{"field": {field}, "weights": [{number}, 0, 0, 0, 0, 0, 0, 0, 0, 0]}}'.encode()
+            assert server.request("/api/answer", wrong, cookie)[0] == 422, number[:10]
+            wrong = f'{{"field": {number}, "weights": null}}'.encode()
+            assert server.request("/api/answer", wrong, cookie)[0] in (404, 422), number[:10]
+        for wrong in (b'{"field": "\\ud800", "weights": null}', b'{"field": 0, "weights": "\\ud800"}'):
+            assert server.request("/api/answer", wrong, cookie)[0] in (404, 422)
         for wrong in ([1, 0], [0] * 10, [-1] + [1] * 9, "3", [None] * 10, 7, [[1]] * 10):
             assert server.request("/api/answer", {"field": field, "weights": wrong}, cookie)[0] == 422, wrong
         for wrong in (b"{", b"[1]", b"{}", b"[" * 50_000, b"\xff"):
@@ -246,3 +262,38 @@ def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:
         assert not (directory / "labeling" / "r+-L0-run1" / "answers.jsonl").exists()
         assert server.request("/api/answer", answer, cookie)[0] == 200
         assert [event["field"] for event in events(directory)] == [field]
+        assert server.request("/api/answer", {"field": field, "weights": [1e308] * 10}, cookie)[0] == 200
+        code, errors = server.end()
+    assert (code, errors) == (0, "")
+    with serving(directory) as server:  # what was accepted can be read again
+        state = json.loads(server.request("/api/state", cookie=server.log_in())[2])
+        assert state["history"] == [{"field": field, "answer": [0.1] * 10}]
+        assert server.end() == (0, "")
+
+
+def test_broken_connections_leave_no_trace_and_are_closed(directory: Path) -> None:
+    with serving(directory) as server:
+        cookie = server.log_in()
+        head = (
+            f"POST /api/answer HTTP/1.1\r\nHost: {server.host}\r\nOrigin: http://{server.host}\r\nCookie: {cookie}\r\n"
+        )
+        head += "Content-Type: application/json\r\nContent-Length: 50\r\n\r\n"
+        for part in (head[:30], head, head + '{"field"', "nonsense\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=5) as aborted:
+                aborted.sendall(part.encode())
+        half_open = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(3)]
+        for connection, part in zip(half_open, ("", head[:30], head + '{"field"'), strict=True):
+            connection.sendall(part.encode())
+        assert server.request("/api/state", cookie=cookie)[0] == 200  # others are served meanwhile
+        for connection in half_open:
+            with connection:
+                while connection.recv(1000):  # an answer may come first; the end must come
+                    pass
+        assert server.end() == (0, "")
+
+
+def test_the_browser_is_given_a_file_that_only_this_user_can_read(tmp_path: Path) -> None:
+    path = _page_that_leads_to("http://127.0.0.1:1/?token=secret", tmp_path / "open.html")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "secret" in path.read_text()
+    assert "secret" not in path.as_uri()

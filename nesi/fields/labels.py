@@ -27,13 +27,15 @@ def checked_answer(weights: Any, n_classes: int) -> np.ndarray:
     """A distribution from non-negative weights of the classes."""
     try:
         answer = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         answer = np.empty(0)
-    if answer.shape != (n_classes,) or not np.isfinite(answer).all() or answer.min() < 0 or not answer.sum() > 0:
+    if answer.shape != (n_classes,) or not np.isfinite(answer).all() or answer.min() < 0 or not answer.any():
         raise NesiError(
             f"The answer is {str(weights)[:60]}, but must be {n_classes} weights >= 0, one for each class and not all "
             "of them zero."
         )
+    if answer.max() > 1e300:  # their sum might be infinite
+        answer = answer / answer.max()
     return answer / answer.sum()
 
 

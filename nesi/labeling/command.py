@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import webbrowser
 from importlib.util import find_spec
@@ -28,6 +29,15 @@ def add_label_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, metavar="N", help="serve on this port (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="look for data here first")
+
+
+def _page_that_leads_to(address: str, path: Path) -> Path:
+    """The browser is given a file: other users of the machine can read its command line, but not our files."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(f'<!doctype html><title>NeSi</title><meta http-equiv="refresh" content="0; url={address}">\n')
+    return path
 
 
 def label(options: argparse.Namespace) -> int:
@@ -56,12 +66,14 @@ def label(options: argparse.Namespace) -> int:
             print(f"labeling {run.name}: {address}", flush=True)
             print("The address works once. Answers are saved at each click; end with Ctrl-C.", flush=True)
             if not options.no_browser:
-                webbrowser.open(address)
+                webbrowser.open(_page_that_leads_to(address, signpost).as_uri())
 
+        signpost = run.folder.absolute() / "open.html"
         try:
             with contextlib.suppress(KeyboardInterrupt):
                 serve(session, options.port, ready)
         finally:
+            signpost.unlink(missing_ok=True)
             session.end()
     print(f"\nanswers: {run.folder}; go on with: python -m nesi label {options.directory} --run {run.name}")
     return 0

@@ -12,10 +12,13 @@ import secrets
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 100_000
+# Not a redirect: a browser that comes from elsewhere would follow it without the cookie, which is for this page only.
+_NEXT = '<meta http-equiv="refresh" content="0; url=/">'
+ON_TO_THE_PAGE = f'<!doctype html><title>NeSi</title><link rel="icon" href="/icon.svg">{_NEXT}\n'
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -70,7 +73,7 @@ class Gate:
         if self._token is None or not _same(token, self._token):
             return _refused("This address is not valid, or was used before. Start `python -m nesi label` again.")
         self._token = None
-        response = RedirectResponse("/", status_code=303)
+        response = HTMLResponse(ON_TO_THE_PAGE)
         response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict", path="/")
         return response
 
@@ -83,7 +86,7 @@ class Gate:
         if headers.get("content-type") != "application/json":
             return _refused("Only JSON is taken.", 415)
         length = headers.get("content-length", "")
-        if not length.isdigit() or int(length) > LARGEST_BODY:
+        if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > LARGEST_BODY:
             return _refused("That is too much for an answer.", 413)
         return None
 

@@ -11,12 +11,13 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nesi.errors import NesiError
+from nesi.errors import NesiError, one_line
 from nesi.labeling.gate import Gate
+from nesi.labeling.patience import ImpatientProtocol
 from nesi.labeling.rounds import PICTURE
 from nesi.labeling.session import Busy, LabelingSession, UnknownField
 
@@ -32,9 +33,9 @@ def application(session: LabelingSession, host: str) -> Gate:
     routes = [Route(path, _file(*file)) for path, file in FILES.items()]
     routes += [
         Route("/api/state", lambda request: JSONResponse(session.state())),
-        Route("/api/field/{field:int}", lambda request: JSONResponse(session.describe(request.path_params["field"]))),
-        Route("/field/{field:int}.png", lambda request: _png(session.field_picture(request.path_params["field"]))),
-        Route("/point/{point:int}.png", lambda request: _png(session.point_picture(request.path_params["point"]))),
+        Route("/api/field/{number}", lambda request: JSONResponse(session.describe(_number(request)))),
+        Route("/field/{number}.png", lambda request: _png(session.field_picture(_number(request)))),
+        Route("/point/{number}.png", lambda request: _png(session.point_picture(_number(request)))),
         Route("/result.png", lambda request: _png((session.directory / PICTURE).read_bytes())),
         Route("/api/answer", _action(session, lambda content: _answer(session, content)), methods=["POST"]),
         Route("/api/undo", _action(session, lambda content: session.undo()), methods=["POST"]),
@@ -58,7 +59,12 @@ def serve(session: LabelingSession, port: int, ready: Callable[[str], None]) -> 
         gate = application(session, f"127.0.0.1:{listener.getsockname()[1]}")
         ready(gate.address)
         config = uvicorn.Config(
-            gate, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+            gate,
+            http=ImpatientProtocol,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
         )
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -66,6 +72,14 @@ def serve(session: LabelingSession, port: int, ready: Callable[[str], None]) -> 
 def _file(name: str, kind: str) -> Any:
     content = resources.files("nesi.labeling").joinpath("page", name).read_bytes()
     return lambda request: Response(content, media_type=kind)
+
+
+def _number(request: Request) -> int:
+    """The number in the address of a field or a point."""
+    text = request.path_params["number"]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UnknownField(f"There is no number {text[:40]}.")
+    return int(text)
 
 
 def _png(content: bytes) -> Response:
@@ -84,6 +98,8 @@ def _action(session: LabelingSession, act: Callable[[Any], None]) -> Any:
     async def endpoint(request: Request) -> Response:
         try:
             content = json.loads(await request.body())
+        except ClientDisconnect:  # whoever asked is gone, and nothing has happened
+            return Response(status_code=400)
         except (ValueError, RecursionError):
             raise NesiError("That is not JSON.") from None
 
@@ -98,7 +114,7 @@ def _action(session: LabelingSession, act: Callable[[Any], None]) -> Any:
 
 def _refusal(status: int) -> Any:
     def handler(request: Request, error: Exception) -> Response:
-        sentence = str(error) if isinstance(error, NesiError) else "There is no such thing."
+        sentence = one_line(str(error)) if isinstance(error, NesiError) else "There is no such thing."
         return JSONResponse({"error": sentence}, status_code=status)
 
     return handler
