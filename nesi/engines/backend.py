@@ -6,6 +6,7 @@ network of a process that has the same graph (and any size) shares one compilati
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -20,6 +21,7 @@ from pytensor.graph.rewriting.basic import dfs_rewriter
 from nesi.engines import kernels
 from nesi.engines.compilation_cache import one_compilation
 from nesi.engines.compiled_sources import keep_sources_together
+from nesi.errors import NesiError
 
 Expression = Any
 State = dict[str, Any]
@@ -32,6 +34,27 @@ keep_sources_together()
 
 # Numba's thread pool and a lent state both serve one caller at a time.
 _one_call_at_a_time = threading.RLock()
+
+
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked, _one_call_at_a_time
+    _forked = True
+    _one_call_at_a_time = threading.RLock()  # another thread of the parent may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _check_threads(backend: str) -> None:
+    """Numba's threads (OpenMP) and JAX's do not survive a fork: the child would wait for them, or be aborted."""
+    if _forked and backend != "c":
+        raise NesiError(
+            "This process was forked from one that had loaded NeSi, and its threads do not survive a fork: start "
+            "processes with multiprocessing.get_context('spawn') or 'forkserver'."
+        )
 
 
 def has_kernels(backend: str) -> bool:
@@ -78,6 +101,7 @@ class CompiledFunction:
             )
 
     def __call__(self, state: State, *inputs: Any) -> list[Any]:
+        _check_threads(self.backend)
         with _one_call_at_a_time:
             for key, shared in self._state.items():
                 shared.container.storage[0] = state[key]
