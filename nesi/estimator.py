@@ -14,7 +14,9 @@ from tqdm import tqdm
 
 from nesi.errors import NesiError
 from nesi.estimator_inputs import (
+    as_float,
     check_n_init,
+    checked_classes,
     class_indices,
     generator,
     points_and_labels,
@@ -229,10 +231,10 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         given = None if y is None else np.asarray(y)
         if given is not None and given.ndim == 2 and given.shape[1] > 1:
             soft = soft_labels(given, n_points)
-            self.classes_ = np.arange(soft.shape[1]) if classes is None else np.unique(np.asarray(classes))
+            self.classes_ = np.arange(soft.shape[1]) if classes is None else checked_classes(classes)
             return soft, soft_label_model(soft)[0] >= 0
         names, labeled = split_labels(y, n_points)
-        known = names[labeled] if classes is None else np.asarray(classes)
+        known = names[labeled] if classes is None else checked_classes(classes)
         self.classes_ = np.unique(known) if len(known) else np.array([UNLABELED])
         return class_indices(names, labeled, self.classes_), labeled
 
@@ -242,7 +244,7 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             default_C = min(10000, max(len(self.classes_), points // 6, 1))
             self.n_subclasses_ = default_C if self.n_subclasses is None else self.n_subclasses
             default_A = suggested_normalization(features)
-            self.normalization_ = default_A if self.normalization is None else float(self.normalization)
+            self.normalization_ = default_A if self.normalization is None else as_float(self.normalization)
         return EstimatorSettings.of(self.get_params(), C=self.n_subclasses_, A=self.normalization_, **changes)
 
     def _starts(self, settings: TrainingSettings, X: Any, n_classes: int) -> tuple[Start, Start]:

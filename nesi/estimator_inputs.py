@@ -14,6 +14,8 @@ from nesi.errors import NesiError
 from nesi.labels import UNLABELED
 from nesi.observations import about_empty_points, checked_weights, has_content
 
+_MOST_STARTS = 1_000_000
+
 
 def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
     """Class names, and which points have one."""
@@ -101,7 +103,34 @@ def generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31))
-    return np.random.default_rng(np.random.SeedSequence(random_state))
+    try:
+        return np.random.default_rng(np.random.SeedSequence(random_state))
+    except (TypeError, ValueError):
+        raise NesiError(
+            f"random_state is {str(random_state)[:60]!r}, but must be an integer of at least 0, a numpy Generator or "
+            "RandomState, or None."
+        ) from None
+
+
+def checked_classes(classes: Any) -> np.ndarray:
+    """What `partial_fit` is told about the classes."""
+    given = np.asarray(classes, dtype=object) if isinstance(classes, (list, tuple)) else np.asarray(classes)
+    if given.ndim != 1 or not given.size:
+        raise NesiError(f"classes is {str(classes)[:60]}, but must be a list of all class names, such as [0, 1, 2].")
+    try:
+        return np.unique(np.array(given.tolist()) if len({type(name) for name in given.tolist()}) == 1 else given)
+    except TypeError:
+        raise NesiError(
+            f"classes is {str(classes)[:60]}, but names of classes must be of one kind: all numbers, or all words."
+        ) from None
+
+
+def as_float(number: Any) -> Any:
+    """A number as Python's own; anything else as it is, for the settings to refuse."""
+    try:
+        return float(number) if not isinstance(number, str) else number
+    except (TypeError, ValueError, OverflowError):
+        return number
 
 
 def check_n_init(n_init: Any) -> None:
@@ -112,6 +141,8 @@ def check_n_init(n_init: Any) -> None:
 def starting_points(rng: np.random.Generator, n_init: Any) -> list[np.random.Generator]:
     """The given generator, and as many more as there are further starts."""
     check_n_init(n_init)
+    if n_init > _MOST_STARTS:
+        raise NesiError(f"n_init is {str(n_init)[:40]}, but must be at most {_MOST_STARTS}.")
     if n_init == 1:
         return [rng]
     try:

@@ -147,3 +147,36 @@ def test_an_estimator_that_was_not_fitted_says_so():
         NeSiClassifier().predict(np.ones((2, 3)))
     with pytest.raises(ValueError, match="not fitted yet"):
         NeSiClassifier().sample()
+
+
+@pytest.mark.parametrize("classes", [5, [], [[0, 1, 2]], "abc"])
+def test_classes_that_are_no_list_of_names_are_refused(classes):
+    with pytest.raises(NesiError, match="must be a list of all class names"):
+        make_model().partial_fit(*make_data(), classes=classes)
+
+
+def test_classes_of_mixed_kinds_are_refused():
+    with pytest.raises(NesiError, match="all numbers, or all words"):
+        make_model().partial_fit(*make_data(), classes=[0, "a", 2])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [["ff"], object(), {"a": 1}, b"x", 1j, "abc", -7, 10**400, np.array([1, 2])],
+    ids=lambda odd: type(odd).__name__,
+)
+@pytest.mark.parametrize(
+    "setting", ["network", "W_init", "R_init", "normalization", "n_init", "class_prior", "label_noise", "truncated"]
+)
+def test_values_of_any_other_kind_get_a_sentence(setting, odd):
+    with pytest.raises(NesiError) as caught:
+        make_model(max_iter=1, **{setting: odd}).fit(*make_data())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "odd", [["ff"], object(), {"a": 1}, b"x", 1j, "abc", -7, np.nan], ids=lambda odd: type(odd).__name__
+)
+def test_a_random_state_of_any_other_kind_gets_a_sentence(odd):
+    with pytest.raises(NesiError, match=r"random_state is .* must be an integer of at least 0"):
+        make_model(max_iter=1, random_state=odd).fit(*make_data())

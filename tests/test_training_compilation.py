@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -105,3 +106,14 @@ def test_a_long_compilation_is_announced_in_one_line_each(two_processes):
     assert [line for line in cold.splitlines() if line.startswith("nesi: compiling the training step")]
     assert all(line.startswith("nesi: compiling ") for line in cold.splitlines()), cold
     assert warm == ""
+
+
+def test_what_pytensor_says_about_a_fusion_that_it_leaves_out_is_not_shown(caplog):
+    log = logging.getLogger("pytensor.graph.rewriting.basic")
+    with backends._without_harmless_errors():
+        log.error("apply FusionOptimizer")
+        log.error("InconsistencyError: Dependency graph contains cycles")
+    assert not caplog.records
+    with backends._without_harmless_errors():
+        log.error("something else")
+    assert [record.getMessage() for record in caplog.records] == ["something else"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+from pydantic import ValidationError
 
 from nesi.config.values import RStart, WeightFile, WStart
 from nesi.errors import NesiError
@@ -112,14 +113,22 @@ def resolved_start(start: Any, run: int, layer: tuple[int, int], shape: tuple[in
     `layer`: the numbers of the MultiLayer and of the layer in it, which that program's file names carry.
     """
     if isinstance(start, dict):
-        start = WeightFile.model_validate(start)
+        try:
+            start = WeightFile.model_validate(start)
+        except ValidationError:
+            raise NesiError(f"A start is {str(start)[:60]}, but must have the form {{'h5': path}}.") from None
     if isinstance(start, WeightFile):
         from nesi.legacy.h5_files import find_weights, read_weights
 
         return read_weights(find_weights(start.h5, run, *layer), shape)
     if start is None or isinstance(start, str):
         return start
-    return np.asarray(start)
+    try:
+        return np.asarray(start, dtype=None if isinstance(start, np.ndarray) else np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise NesiError(
+            f"A start is {str(start)[:60]}, but must be an array of numbers or the name of a start."
+        ) from None
 
 
 def units_of_classes(C: int, K: int) -> list[np.ndarray]:
@@ -229,7 +238,11 @@ def _known_name(start: Start, known: tuple[str, ...], parameter: str) -> str | N
 
 
 def _checked_array(given: np.ndarray, shape: tuple[int, int], name: str, dtype: str, smallest: float) -> np.ndarray:
-    array = np.asarray(given, dtype=dtype)
+    try:
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused
+            array = np.asarray(given, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise NesiError(f"{name} is {str(given)[:60]}, but must be an array of numbers.") from None
     if array.shape != shape:
         raise NesiError(f"{name} has the shape {array.shape}, but must have {shape}.")
     if not np.isfinite(array).all() or array.min(initial=np.inf) < smallest:
