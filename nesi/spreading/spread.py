@@ -22,8 +22,9 @@ from nesi.spreading.partition import NamedParts, balanced_rounds, partition_of_l
 WAYS = ("parts", "balanced", "walk")
 _FOLDS = 4
 _SLACK = 0.1  # shares of the classes are known to within this factor
-_CLEAR = 0.85  # hidden labels that are found by the names of parts: nothing else needs to be tried
+_CLEAR = 0.85  # of hidden labels are found by the names of parts: nothing else needs to be tried
 _USABLE = 0.6  # the same, where there is no way to try anything else
+_AGREED = 0.9  # of the points, on which several starts must agree if parts are taken although labels contradict them
 
 
 @dataclass(frozen=True)
@@ -103,21 +104,30 @@ class Spreading:
         if found["parts"] >= _CLEAR:
             return "parts", found
         fewest = int(np.bincount(labels[labels >= 0]).min())
-        if fewest < 2:  # with its only label hidden, a class can't spread
-            return "parts" if found["parts"] >= _USABLE else "walk", found
+        if (
+            fewest < 2
+        ):  # with its only label hidden, a class can't spread; one untypical label may contradict good parts
+            return "parts" if found["parts"] >= _USABLE or self._agreement >= _AGREED else "walk", found
         for way in WAYS[1:]:
             right = total = 0
             for hidden in _folds(labels, min(_FOLDS, fewest), self._rng):
                 guess = self.classes(way, _without(labels, hidden))[hidden]
                 right, total = right + int(np.sum(guess == labels[hidden])), total + len(hidden)
             found[way] = right / total
-        return max(found, key=lambda way: found[way]), found
+        best = max(found, key=lambda way: found[way])
+        clearly = found[best] > found["parts"] + _two_errors(found["parts"], labels)
+        return best if clearly else "parts", found
 
     def _found_by_names(self, labels: np.ndarray) -> float:
         """Leave one out. If it is the only one of its class, the part that is left over gets that name."""
         labeled = np.flatnonzero(labels >= 0)
         hidden = [self._parts.predicted(_without(labels, point), np.array([point]))[0] for point in labeled]
         return float(np.mean(np.array(hidden) == labels[labeled]))
+
+
+def _two_errors(share: float, labels: np.ndarray) -> float:
+    """Twice the standard error of a share of the labels."""
+    return float(2 * np.sqrt(share * (1 - share) / np.sum(labels >= 0)))
 
 
 def _without(labels: np.ndarray, hidden: Any) -> np.ndarray:
