@@ -176,7 +176,7 @@ def has_content(X: Any) -> np.ndarray:
         filled = np.zeros(X.shape[0], dtype=bool)
         filled[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data != 0]] = True
         return filled
-    return np.asarray(np.asarray(X).any(axis=1), dtype=bool)  # NaN as well: it is refused later
+    return np.asarray(np.asarray(X).any(axis=1))  # NaN as well: it is refused later
 
 
 def about_empty_points(count: int, n_points: int, learning: bool) -> str:

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from small_networks import make_data, make_model, make_trainer
 
 from nesi import NeSiClassifier
+from nesi.engines import exact
 from nesi.errors import NesiError, TrainingFailed
 from nesi.networks import get_network
 from nesi.trained import TrainedNetwork
@@ -100,3 +101,15 @@ def test_a_label_that_never_occurs_is_refused():
     noise = np.array([[1.0, 0, 0], [0, 1, 0], [1, 0, 0]])
     with pytest.raises(TrainingFailed, match="holds some point for impossible: look at label_noise"):
         make_model(label_noise=noise, max_iter=2).fit(X, labels)
+
+
+def test_a_sum_that_vanishes_on_the_way_gets_a_sentence(monkeypatch):
+    trainer = make_trainer(*make_data())
+    function = exact._training_step(trainer._spec.graph, "WR")
+
+    def divide(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(function, "_function", divide)
+    with pytest.raises(NesiError, match="numbers in the training step were too extreme"):
+        trainer.run_iteration()

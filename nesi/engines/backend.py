@@ -107,7 +107,12 @@ class CompiledFunction:
         with _one_call_at_a_time:
             for key, shared in self._state.items():
                 shared.container.storage[0] = state[key]
-            outputs = self._function(*inputs) if self._called else self._first_call(inputs)
+            try:
+                outputs = self._function(*inputs) if self._called else self._first_call(inputs)
+            except ZeroDivisionError:  # the sum of a softmax that has overflowed
+                raise NesiError(
+                    f"The numbers in {self.name} were too extreme: use a smaller A, or dtype='float64'."
+                ) from None
             for key, shared in self._state.items():
                 if key in self._updated:
                     state[key] = _of_type(shared.container.storage[0], shared.type.dtype)
