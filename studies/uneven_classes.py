@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
@@ -189,45 +190,57 @@ def table(shown: dict[Variant, np.ndarray], networks: list[str], labels: list[in
 
 def picture(shown: dict[Variant, np.ndarray], data: Dataset, networks: list[str], labels: list[int]) -> Figure:
     """Above: both errors of every combination; below: how the error of each class changes with the right prior."""
-    combinations = [(draw, prior) for draw, prior in product(DRAWS, PRIORS) if (draw, prior) != (DRAWS[0], PRIORS[2])]
-    figure = new_figure(4.2 * len(labels) + 1.5, 8.0)
-    above, below = figure.subplots(2, len(labels), squeeze=False)
-    for column, number in enumerate(labels):
-        axes = above[column]
-        for network in networks:
-            for by_class, style in ((False, "-"), (True, ":")):
-                values = [
-                    np.mean(
-                        [class_errors(c).mean() if by_class else error(c) for c in of_cell(shown, network, number, *k)]
-                    )
-                    for k in combinations
-                ]
-                label = f"{network}, {'mean over classes' if by_class else 'test error'}"
-                axes.plot(values, style, marker="o", color=NETWORK_COLOURS[network], label=label)
-        axes.set_xticks(range(len(combinations)), [f"{draw},\n{prior}" for draw, prior in combinations], fontsize=7)
+    figure = new_figure(4.6 * len(labels) + 1.8, 8.0)
+    above, below = figure.subplots(2, len(labels), squeeze=False, sharey="row")
+    for axes, number in zip(above, labels, strict=True):
+        _draw_errors(axes, {variant: counts for variant, counts in shown.items() if variant.labels == number}, networks)
         axes.set_title(f"{number} labels", fontsize=9)
-        axes.set_ylabel("error [%]")
-        axes.grid(True, color="#dddddd", lw=0.5)
-        axes = below[column]
-        frequency = np.bincount(data.y_train, minlength=len(data.class_names))
-        for network in networks:
-            before, after = (of_cell(shown, network, number, "per class", prior) for prior in PRIORS[:2])
-            change = np.mean([class_errors(c) for c in after], axis=0) - np.mean(
-                [class_errors(c) for c in before], axis=0
-            )
-            for k, name in enumerate(data.class_names):
-                axes.text(
-                    frequency[k], change[k], name, color=NETWORK_COLOURS[network], fontsize=8, ha="center", va="center"
-                )
-            axes.plot(frequency, change, ".", ms=0)  # letters alone do not set the limits of the axes
-        axes.axhline(0, color="#999999", lw=0.8)
-        axes.set_xscale("log")
-        axes.set_xlabel("training points of the class")
-        axes.set_ylabel("change of its error [points]")
-        axes.set_title("prior of the training set instead of a uniform one, labels drawn per class", fontsize=8)
-        axes.grid(True, which="both", color="#eeeeee", lw=0.5)
-    above[0].legend(fontsize=7)
+    for axes, number in zip(below, labels, strict=True):
+        _draw_changes(axes, shown, data, networks, number)
+    above[0].set_ylabel("error [%]")
+    below[0].set_ylabel("change of the error of a class [points]")
+    handles, names = above[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
     return figure
+
+
+def _draw_errors(axes: Axes, shown: dict[Variant, np.ndarray], networks: list[str]) -> None:
+    """Filled: the test error; open: the mean of the errors of all classes; a point per run."""
+    combinations = [pair for pair in product(DRAWS, PRIORS) if pair != (DRAWS[0], PRIORS[2])]
+    for place, network in enumerate(networks):
+        colour, shift = NETWORK_COLOURS[network], 0.18 * (place - (len(networks) - 1) / 2)
+        chosen = [(variant, counts) for variant, counts in shown.items() if variant.network == network]
+        x = [combinations.index((variant.draw, variant.prior)) + shift for variant, _ in chosen]
+        axes.plot(x, [error(counts) for _, counts in chosen], "o", color=colour, label=f"{network}, test error")
+        by_class = [class_errors(counts).mean() for _, counts in chosen]
+        axes.plot(x, by_class, "o", color=colour, mfc="white", label=f"{network}, mean over classes")
+    names = [f"{draw},\n{prior}" for draw, prior in combinations]
+    axes.set_xticks(range(len(combinations)), names, fontsize=7)
+    axes.set_xlabel("labels drawn, prior", fontsize=8)
+    axes.grid(True, axis="y", color="#dddddd", lw=0.5)
+
+
+def _draw_changes(
+    axes: Axes, shown: dict[Variant, np.ndarray], data: Dataset, networks: list[str], number: int
+) -> None:
+    frequency = np.bincount(data.y_train, minlength=len(data.class_names))
+    for network in networks:
+        uniform, natural = (
+            np.mean([class_errors(counts) for counts in of_cell(shown, network, number, "per class", prior)], axis=0)
+            for prior in PRIORS[:2]
+        )
+        axes.plot(frequency, natural - uniform, ".", ms=0)  # letters alone do not set the limits of the axes
+        for x, y, name in zip(frequency, natural - uniform, data.class_names, strict=True):
+            axes.text(x, y, name, color=NETWORK_COLOURS[network], fontsize=8, ha="center", va="center")
+    axes.axhline(0, color="#999999", lw=0.8)
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    ticks = [tick for tick in (10, 20, 50, 100, 200, 300, 500, 1000, 2000, 4000) if frequency.min() <= tick * 1.1]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xlim(0.9 * frequency.min(), 1.1 * frequency.max())
+    axes.set_xlabel("training points of the class", fontsize=8)
+    axes.set_title("prior of the training set instead of a uniform one, labels drawn per class", fontsize=8)
+    axes.grid(True, color="#eeeeee", lw=0.5)
 
 
 if __name__ == "__main__":
