@@ -61,6 +61,8 @@ class Gate:
         """What the gate itself has to say; None: come in."""
         if request.headers.get("host") != self._host:
             return _refused("This page is for one address on this computer only.")
+        if not request.scope["query_string"].isascii():
+            return _refused("There is no such address.", 400)
         if request.method == "GET" and request.url.path == "/" and "token" in request.query_params:
             return self._exchange(request.query_params["token"])
         if not _same(request.cookies.get(self._cookie_name, ""), self._cookie):
