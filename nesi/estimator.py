@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from nesi.errors import NesiError
 from nesi.estimator_inputs import (
+    are_soft,
     as_float,
     check_n_init,
     checked_classes,
@@ -38,7 +40,7 @@ from nesi.training.stopping import self_labeling_advice
 from nesi.training.trainer import Trainer
 
 
-class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
+class NeSiClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
     """Neural Simpletron: a generative network that learns from many points and few labels.
 
     Parameters
@@ -77,8 +79,9 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     random_state : int, numpy Generator or RandomState, or None.
     verbose : 1 shows progress.
 
-    Unlabeled points have the label -1, or None among labels that are not numbers. Labels may also be distributions over
-    classes, one row per point; then the classes are 0, 1, ..., and a row of zeros is an unlabeled point.
+    Labels are numbers or text, in an array, a list or a pandas Series (also categorical or with nullable integers). -1,
+    None, NaN, pandas' NA and NaT, and empty text mean unlabeled. Labels may also be distributions over classes, one row
+    per point; then the classes are 0, 1, ..., and a row of zeros is an unlabeled point.
 
     A point that is zero in every input says nothing about its class: it is left out of training, and gets
     class_prior_ as its posterior. Both give one warning that counts such points.
@@ -228,15 +231,14 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _read_labels(self, y: Any, n_points: int, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of classes, or the given distributions over them, and which points are labeled; sets `classes_`."""
-        given = None if y is None else np.asarray(y)
-        if given is not None and given.ndim == 2 and given.shape[1] > 1:
-            soft = soft_labels(given, n_points)
+        if are_soft(y):
+            soft = soft_labels(y, n_points)
             self.classes_ = np.arange(soft.shape[1]) if classes is None else checked_classes(classes)
             return soft, soft_label_model(soft)[0] >= 0
-        names, labeled = split_labels(y, n_points)
-        known = names[labeled] if classes is None else checked_classes(classes)
-        self.classes_ = np.unique(known) if len(known) else np.array([UNLABELED])
-        return class_indices(names, labeled, self.classes_), labeled
+        known, labeled = split_labels(y, n_points)
+        names = known if classes is None else checked_classes(classes)
+        self.classes_ = np.unique(names) if len(names) else np.array([UNLABELED])
+        return class_indices(known, labeled, self.classes_), labeled
 
     def _settings(self, X: Any, **changes: Any) -> TrainingSettings:
         if not hasattr(self, "W_") or "iterations" not in changes:
@@ -273,6 +275,14 @@ class NeSiClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """The most probable class."""
         posterior = self.predict_proba(X)
         return self.classes_[posterior.argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of labeled points whose class is predicted; points without a label are passed over."""
+        known, labeled = split_labels(y, len(y))
+        if not len(known):
+            raise NesiError("y holds no label, so there is nothing to compare the predictions with.")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[labeled]
+        return float(accuracy_score(known, self.predict(X)[labeled], sample_weight=weights))
 
     def transform(self, X: Any) -> np.ndarray:
         """The activities s of the first hidden layer, p(c|y); those of a committee's members side by side."""

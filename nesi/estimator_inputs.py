@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from numbers import Integral
 from typing import Any
 
@@ -10,37 +11,125 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from nesi.config.values import shown
 from nesi.errors import NesiError
 from nesi.labels import UNLABELED
 from nesi.observations import about_empty_points, checked_weights, has_content
 
 _MOST_STARTS = 1_000_000
 
+_LOST_MARKS = ("nan", "None", "<NA>", "NaT")  # a missing label, once NumPy has turned it into text
+
 
 def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Class names, and which points have one."""
+    """The class names of the labeled points, and which points these are.
+
+    -1, None, NaN, pandas' NA and NaT, and empty text mean unlabeled.
+    """
     if y is None:
-        return np.full(n_points, UNLABELED), np.zeros(n_points, dtype=bool)
-    names = column_or_1d(y, warn=True)
+        return np.empty(0, dtype=np.int64), np.zeros(n_points, dtype=bool)
+    names = column_or_1d(_as_array(y), warn=True)
     if names.shape != (n_points,):
         raise NesiError(f"y has the shape {names.shape}, but must hold one label for each of the {n_points} points.")
-    if names.dtype == object:
-        labeled = np.array([name is not None and not _is_minus_one(name) for name in names], dtype=bool)
-    else:
-        labeled = ~np.array([_is_minus_one(name) for name in names.tolist()], dtype=bool)
-    if labeled.any():
-        known = names[labeled]
+    missing = _missing(names)
+    labeled = ~(missing | _minus_one(names))
+    known = names[labeled] if names.dtype != object else _of_one_type(names[labeled])
+    if known.dtype.kind == "f" and missing.any() and (known == np.floor(known)).all():
+        known = known.astype(np.int64)  # whole numbers that became floats only to make room for NaN
+    if known.dtype.kind == "U" and (lost := [mark for mark in _LOST_MARKS if mark in known]):
+        warnings.warn(
+            f"y holds the class {lost[0]!r}, which looks like a missing label that NumPy has turned into text; in a "
+            "list or in an array of objects None and NaN mark unlabeled points.",
+            stacklevel=4,
+        )
+    if known.dtype.kind in "mM":
+        raise NesiError(f"y holds {known.dtype}, but a class must be named by text or by a number; convert the labels.")
+    if len(known):
         check_classification_targets(np.array(known.tolist()) if known.dtype == object else known)
-    return names, labeled
+    return known, labeled
+
+
+def _as_array(y: Any) -> np.ndarray:
+    """Without what NumPy's own conversion loses: it makes text of NaN, and floats of nullable integers."""
+    if isinstance(y, (list, tuple)):
+        objects = np.empty(len(y), dtype=object)
+        objects[:] = list(y)
+        return np.asarray(y) if any(np.ndim(name) for name in objects) else objects
+    if isinstance(getattr(y, "dtype", None), np.dtype):  # an array, or a Series of an ordinary type
+        return np.asarray(y)
+    return np.asarray(y, dtype=object)
+
+
+def _missing(names: np.ndarray) -> np.ndarray:
+    if names.dtype.kind in "USO":
+        return np.array([_is_missing(name) for name in names.tolist()], dtype=bool)
+    return np.asarray(names != names)  # NaN and NaT
+
+
+def _minus_one(names: np.ndarray) -> np.ndarray:
+    if names.dtype == object:
+        return np.array([_is_minus_one(name) for name in names], dtype=bool)
+    return np.asarray(names == UNLABELED) if names.dtype.kind in "iuf" else np.zeros(len(names), dtype=bool)
+
+
+def _is_missing(name: Any) -> bool:
+    if name is None or type(name).__name__ == "NAType":  # pandas' NA refuses to be compared
+        return True
+    if isinstance(name, (str, bytes)):
+        return not name.strip()
+    return isinstance(name, Hashable) and bool(name != name)  # NaN and NaT
+
+
+def _is_minus_one(name: Any) -> bool:
+    return isinstance(name, (int, float, np.number)) and name == UNLABELED
+
+
+def _of_one_type(known: np.ndarray) -> np.ndarray:
+    """Text as it is, numbers and truth values as NumPy's; a mixture is refused, for it has no order."""
+    kinds: dict[str, Any] = {}
+    for name in known:
+        kinds.setdefault(_kind(name), name)
+    if len(kinds) > 1:
+        (first, one), (second, other) = list(kinds.items())[:2]
+        raise NesiError(
+            f"y mixes types: {shown(one)} is {first} and {shown(other)} is {second}, but all classes must have names "
+            "of one type; use text for all of them, or numbers for all."
+        )
+    return known if "text" in kinds else np.array(known.tolist())
+
+
+def _kind(name: Any) -> str:
+    if isinstance(name, (str, bytes)):
+        return "text"
+    if isinstance(name, (bool, np.bool_)):
+        return "a truth value"
+    if isinstance(name, (int, float, np.integer, np.floating)):
+        return "a number"
+    raise NesiError(
+        f"y holds {shown(name)} of type {type(name).__name__}, but a class must be named by text or by a number; "
+        "convert the labels, for instance with str()."
+    )
+
+
+def are_soft(y: Any) -> bool:
+    """Whether labels are distributions: there is more than one column."""
+    try:
+        shape = np.asarray(y).shape
+    except ValueError:
+        raise NesiError("y has rows of different lengths, but must hold one label for each point.") from None
+    return len(shape) == 2 and shape[1] > 1
 
 
 def soft_labels(y: Any, n_points: int) -> np.ndarray:
+    """Distributions over classes; a row in which every value is missing is one of zeros, an unlabeled point."""
+    given = np.asarray(y, dtype=object)
     try:
-        soft = np.asarray(y, dtype=np.float64)
+        soft = np.where(_missing(given.ravel()).reshape(given.shape), np.nan, given).astype(np.float64)
     except (TypeError, ValueError):
         raise NesiError("y has several columns, so it must hold numbers: the probability of each class.") from None
     if len(soft) != n_points:
         raise NesiError(f"y has {len(soft)} rows, but must hold one for each of the {n_points} points.")
+    soft[np.isnan(soft).all(axis=1)] = 0
     return soft
 
 
@@ -83,18 +172,14 @@ def points_and_labels(labeled: np.ndarray, weights: np.ndarray | None) -> tuple[
     return float(weights.sum()), float(weights[labeled].sum())
 
 
-def _is_minus_one(name: Any) -> bool:
-    return isinstance(name, (int, float, np.number)) and name == UNLABELED
-
-
-def class_indices(names: np.ndarray, labeled: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    labels = np.full(len(names), UNLABELED, dtype=np.int64)
-    known = names[labeled]
-    unknown = ~np.isin(known, classes)
-    if unknown.any():
-        shown = ", ".join(map(str, classes[:10]))
-        raise NesiError(f"A label is {known[unknown][0]!r}, but the known classes are {shown}.")
-    labels[labeled] = np.searchsorted(classes, known)
+def class_indices(known: np.ndarray, labeled: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Numbers of classes, -1 for unlabeled points."""
+    labels = np.full(len(labeled), UNLABELED, dtype=np.int64)
+    number = {name: index for index, name in enumerate(classes.tolist())}
+    for name in (names := known.tolist()):
+        if name not in number:
+            raise NesiError(f"A label is {shown(name)}, but the known classes are {', '.join(map(str, classes[:10]))}.")
+    labels[labeled] = [number[name] for name in names]
     return labels
 
 

@@ -247,7 +247,7 @@ def test_a_class_prior_helps_where_classes_are_not_equally_frequent():
         ({"label_noise": [[1, 0], [0, 1]]}, None, "label_noise has the shape (2, 2), but must be"),
         ({"label_noise": np.ones((3, 3))}, None, "each row with the sum 1"),
         ({}, np.ones((60, 3)), "Row 0 of the soft labels is not a distribution over classes"),
-        ({}, np.full((60, 3), np.nan), "Row 0 of the soft labels is not a distribution over classes"),
+        ({}, np.full((60, 3), [np.nan, 0.5, 0.5]), "Row 0 of the soft labels is not a distribution over classes"),
         ({}, np.full((5, 3), 1 / 3), "y has 5 rows"),
         ({}, np.array([["a", "b"]] * 60), "must hold numbers: the probability of each class"),
         ({"label_noise": 0.1}, np.full((60, 3), 1 / 3), "leave label_noise out"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.utils.estimator_checks import _NotAnArray, parametrize_with_checks
@@ -33,6 +34,10 @@ def test_scikit_learn_finds_nothing_wrong(estimator, check):
 # More of the same than the checks look at.
 
 
+def as_pandas(values):
+    return pd.DataFrame(values) if values.ndim == 2 else pd.Series(values)
+
+
 def data_of_the_checks():
     """As check_estimator_sparse_container makes it."""
     rng = np.random.RandomState(0)
@@ -61,14 +66,15 @@ def test_data_of_any_real_type_works(network, dtype):
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X.astype("float64")), atol=1e-5)
 
 
+@pytest.mark.parametrize("hold", [_NotAnArray, as_pandas])
 @pytest.mark.parametrize("network", NETWORKS)
-def test_weights_that_are_not_an_array_work(network):
-    """As check_sample_weights_not_an_array has them."""
+def test_weights_that_are_not_an_array_work(network, hold):
+    """As check_sample_weights_not_an_array and check_sample_weights_pandas_series have them."""
     X, y = data_of_the_checks()
     weights = np.ones(40)
     weights[:5] = 2
     models = [NeSiClassifier(network=network, max_iter=2, random_state=0) for _ in range(2)]
-    models[0].fit(_NotAnArray(X), _NotAnArray(y), sample_weight=_NotAnArray(weights))
+    models[0].fit(hold(X), hold(y), sample_weight=hold(weights))
     models[1].fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(models[0].W_, models[1].W_)
 
