@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_tools.errors import DataError, counted
+from data_tools.preprocessing import Preprocessing
 
 #: Label of a point whose class is not known. Only training points may have it, and only in a user's own data.
 UNLABELED = -1
@@ -30,6 +31,9 @@ class Dataset:
     class_names: tuple[str, ...]
     image_shape: tuple[int, int] | None = None
     vocabulary: Sequence[str] | None = None
+    preprocessing: Preprocessing | None = None
+    point_names: Sequence[str] | None = None  # of the training points: the file or the row of each
+    held_out: int | None = None  # labeled points that were taken out of the training data to make a test set
 
     def __post_init__(self) -> None:
         n_inputs = self.X_train.shape[1] if self.X_train.ndim == 2 else -1

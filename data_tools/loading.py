@@ -43,7 +43,11 @@ _EMBEDDED = {"digits": ("digits", "load_digits"), "generated": ("generated", "ge
 #: Own data, by file extension.
 _BY_ENDING = {
     ".npz": ("own_arrays", "load_npz"),
-    ".csv": ("own_arrays", "load_csv"),
+    ".csv": ("own_tables", "load_table"),
+    ".tsv": ("own_tables", "load_table"),
+    ".parquet": ("own_tables", "load_table"),
+    ".feather": ("own_tables", "load_table"),
+    ".arrow": ("own_tables", "load_table"),
     ".svmlight": ("own_arrays", "load_svmlight"),
     ".svm": ("own_arrays", "load_svmlight"),
     ".libsvm": ("own_arrays", "load_svmlight"),
@@ -59,7 +63,7 @@ def load(
     fetch: bool = True,
     **options: Any,
 ) -> Dataset:
-    """Load a data set by name (see `NAMES`), or your own .npz, .csv, .svmlight or folder by path.
+    """Load a data set by name (see `NAMES`), or your own .npz, table, .svmlight or folder by path.
 
     Named data sets are looked up in `data_dir`, then `$NESI_DATA`, then the user's cache, and small ones are
     fetched if they are missing and `fetch` is true. Options belong to the data set, e.g. `idf="legacy"`.

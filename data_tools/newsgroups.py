@@ -15,7 +15,8 @@ from scipy import sparse
 from data_tools.class_choice import with_classes
 from data_tools.dataset import Dataset
 from data_tools.errors import DataError
-from data_tools.tfidf import tf_idf
+from data_tools.preprocessing import Preprocessing
+from data_tools.tfidf import inverse_document_frequency, tf_idf
 from data_tools.triplets import find_plain_or_gz, read_counts, read_integers, read_text_lines
 
 FILES = ("train.data", "train.label", "train.map", "test.data", "test.label", "vocabulary.txt")
@@ -75,12 +76,14 @@ def _load(folder: Path, name: str, idf: str, vocabulary_folder: Path | None = No
     train_counts, y_train = read_split(folder, "train", len(groups), len(vocabulary))
     test_counts, y_test = read_split(folder, "test", len(groups), len(vocabulary))
     X_train, X_test = tf_idf(train_counts, test_counts, idf)
+    weights = tuple(inverse_document_frequency(train_counts, idf).tolist())
     class_names = groups
     if name == "newsgroups6":
         class_names = TOPICS
         topic_index = np.array([TOPICS.index(topic_of(group)) for group in groups], dtype=np.int64)
         y_train, y_test = topic_index[y_train], topic_index[y_test]
-    return Dataset(name, X_train, y_train, X_test, y_test, class_names, vocabulary=vocabulary)
+    how = Preprocessing(len(vocabulary), vocabulary=vocabulary, idf=weights)
+    return Dataset(name, X_train, y_train, X_test, y_test, class_names, vocabulary=vocabulary, preprocessing=how)
 
 
 def read_split(

@@ -19,6 +19,7 @@ from data_tools.name_rows import NameRows, digest_of, digests_of
 from data_tools.nist_images import RAW_SIDE, SIDE, preprocessed_pixels, raw_pixels
 from data_tools.nist_tree import DIGITS, LETTERS, VOWELS, TreeIndex, index_tree
 from data_tools.prepared_cache import Arrays, prepared
+from data_tools.preprocessing import Preprocessing
 from data_tools.split import check_fraction, stratified_split
 
 #: Increase whenever the preprocessing changes, so that images prepared by another version are not used.
@@ -94,7 +95,9 @@ def load_nist(
     X, y, n_train = arrays["X"], arrays["y"], int(arrays["n_train"])
     _compare_with_paper(name, source, (n_train, len(y) - n_train))
     side = RAW_SIDE if raw else SIDE
-    return Dataset(name, X[:n_train], y[:n_train], X[n_train:], y[n_train:], _CLASSES[name], image_shape=(side, side))
+    how = Preprocessing(side**2, (side, side), decoder="nist raw" if raw else "nist", invert=bool(raw and invert))
+    parts = X[:n_train], y[:n_train], X[n_train:], y[n_train:]
+    return Dataset(name, *parts, _CLASSES[name], image_shape=(side, side), preprocessing=how)
 
 
 def _compare_with_paper(name: str, source: Path, found: tuple[int, int]) -> None:

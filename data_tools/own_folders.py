@@ -5,20 +5,25 @@ A subfolder named `unlabeled` holds unlabeled training points.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
-from data_tools.dataset import Dataset, Matrix
+from data_tools.dataset import Dataset, Matrix, empty_rows
 from data_tools.errors import DataError
-from data_tools.own_labels import assemble, named_after, without_empty
-from data_tools.tfidf import tf_idf
+from data_tools.own_labels import OwnOptions, OwnPart, assemble, named_after, without_empty
+from data_tools.preprocessing import Preprocessing
+from data_tools.tfidf import inverse_document_frequency, tf_idf
 
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm")
 TEXT_ENDINGS = (".txt", ".text", "")
 _UNLABELED_FOLDER = "unlabeled"
+#: What systems leave in folders; names that start with a dot are passed over anyway.
+SYSTEM_FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini")
 
 #: File and class name; None is unlabeled.
 Entry = tuple[Path, str | None]
@@ -32,60 +37,79 @@ def load_folder(
     invert: bool = False,
     idf: str = "paper",
     drop_empty: bool = False,
+    classes: list[str] | None = None,
 ) -> Dataset:
     """Grey images (all the same size, or resized to `resize` = [height, width]) or texts (tf-idf of their words)."""
     has_split = (path / "train").is_dir() and (path / "test").is_dir()
-    train = _entries(path / "train" if has_split else path)
-    test = _entries(path / "test") if has_split else None
-    every_file = [file for file, _ in (*train, *(test or ()))]
-    images = [file for file in every_file if file.suffix.lower() in IMAGE_ENDINGS]
-    if images and len(images) != len(every_file):
-        other = next(file for file in every_file if file.suffix.lower() not in IMAGE_ENDINGS)
+    train = _entries(path / "train" if has_split else path, classes is not None)
+    test = _entries(path / "test", False) if has_split else None
+    options = OwnOptions(test_fraction, seed, drop_empty, classes)
+    if are_images(path, [file for file, _ in (*train, *(test or ()))]):
+        return _image_dataset(path, train, test, options, resize, invert)
+    return _text_dataset(path, train, test, options, idf)
+
+
+def are_images(path: Path, files: list[Path]) -> bool:
+    """Whether the files are images; if not, they are taken for texts."""
+    images = [file for file in files if file.suffix.lower() in IMAGE_ENDINGS]
+    if images and len(images) != len(files):
+        other = next(file for file in files if file.suffix.lower() not in IMAGE_ENDINGS)
         raise DataError(f"{path} mixes images with other files such as {other}; keep only one kind.")
-    if images:
-        return _image_dataset(path, train, test, test_fraction, seed, resize, invert, drop_empty)
-    return _text_dataset(path, train, test, test_fraction, seed, idf, drop_empty)
+    return bool(images)
 
 
-def _entries(folder: Path) -> list[Entry]:
-    """All files in the class folders except hidden ones, in sorted order."""
-    classes = sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
-    entries: list[Entry] = [
-        (file, None if class_folder.name == _UNLABELED_FOLDER else class_folder.name)
-        for class_folder in classes
-        for file in sorted(class_folder.rglob("*"))
-        if file.is_file() and not file.name.startswith(".")
+def files_in(folder: Path) -> list[Path]:
+    """All files in the folder and its subfolders, in sorted order, without hidden ones and those of the system."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+        and file.name.lower() not in SYSTEM_FILES
+        and not any(part.startswith((".", "__MACOSX")) for part in file.relative_to(folder).parts)
     ]
+
+
+def _entries(folder: Path, may_lack_labels: bool) -> list[Entry]:
+    """The files in the class folders; files beside them are unlabeled if labels may be lacking."""
+    entries: list[Entry] = []
+    for file in files_in(folder):
+        inside = file.relative_to(folder).parts
+        if len(inside) > 1:
+            entries.append((file, None if inside[0] == _UNLABELED_FOLDER else inside[0]))
+        elif may_lack_labels:
+            entries.append((file, None))
     if not entries:
         raise DataError(f"{folder} has no subfolder with files; expected one subfolder per class.")
     return entries
 
 
-def _labels(entries: list[Entry]) -> list[Any]:
-    return ["" if name is None else name for _, name in entries]
+def _part(path: Path, X: Matrix, entries: list[Entry]) -> OwnPart:
+    labels = ["" if name is None else name for _, name in entries]
+    return OwnPart(X, labels, [file.relative_to(path).as_posix() for file, _ in entries])
+
+
+# ---- images --------------------------------------------------------------------------------------------------------
 
 
 def _image_dataset(
     path: Path,
     train: list[Entry],
     test: list[Entry] | None,
-    test_fraction: float,
-    seed: int,
+    options: OwnOptions,
     resize: list[int] | None,
     invert: bool,
-    drop_empty: bool,
 ) -> Dataset:
     if resize is not None and (len(resize) != 2 or not all(isinstance(n, int) and n > 0 for n in resize)):
         raise DataError(f"resize is {resize!r}, expected two positive integers like [28, 28]; correct it.")
-    shape = (resize[0], resize[1]) if resize else None
-    shape = shape or _read_image(train[0][0], None, False).shape
-    assert shape is not None
+    shape = (resize[0], resize[1]) if resize else _read_image(train[0][0], None, False).shape
+    how = Preprocessing(shape[0] * shape[1], shape, resize=bool(resize), invert=bool(invert))
+    test_part = None if test is None else _part(path, read_images([file for file, _ in test], how), test)
+    part = _part(path, read_images([file for file, _ in train], how), train)
+    return assemble(path, part, test_part, options, shape, preprocessing=how)
 
-    def stack(entries: list[Entry]) -> Matrix:
-        return np.stack([_read_image(file, shape, bool(resize), invert).reshape(-1) for file, _ in entries])
 
-    test_part = (stack(test), _labels(test)) if test is not None else None
-    return assemble(path, stack(train), _labels(train), test_part, test_fraction, seed, drop_empty, shape)
+def read_images(files: list[Path], how: Preprocessing) -> npt.NDArray[np.uint8]:
+    return np.stack([_read_image(file, how.image_shape, how.resize, how.invert).reshape(-1) for file in files])
 
 
 def _read_image(file: Path, shape: tuple[int, int] | None, resize: bool, invert: bool = False) -> Any:
@@ -107,35 +131,50 @@ def _read_image(file: Path, shape: tuple[int, int] | None, resize: bool, invert:
     return 255 - pixels if invert else pixels
 
 
-def _text_dataset(
-    path: Path,
-    train: list[Entry],
-    test: list[Entry] | None,
-    test_fraction: float,
-    seed: int,
-    idf: str,
-    drop_empty: bool,
-) -> Dataset:
+# ---- texts ---------------------------------------------------------------------------------------------------------
+
+
+def _text_dataset(path: Path, train: list[Entry], test: list[Entry] | None, options: OwnOptions, idf: str) -> Dataset:
     from sklearn.feature_extraction.text import CountVectorizer
 
     # Count first: the weights may only be learned from the training set of the split.
     texts = [_read_text(file) for file, _ in train]
-    test_texts = [_read_text(file) for file, _ in test] if test is not None else []
     try:
-        vectorizer = CountVectorizer(dtype=np.float32).fit(texts)
+        vocabulary = CountVectorizer(dtype=np.float32).fit(texts).get_feature_names_out().tolist()
     except ValueError as error:
         raise DataError(f"{path}: the texts contain no words ({error}); check the files.") from error
-    test_part = (vectorizer.transform(test_texts), _labels(test)) if test is not None else None
-    counted = assemble(
-        path, vectorizer.transform(texts), _labels(train), test_part, test_fraction, seed, drop_empty, None
-    )
-    X_train, X_test = tf_idf(sparse.csr_matrix(counted.X_train), sparse.csr_matrix(counted.X_test), idf)
-    y_train, y_test = counted.y_train, counted.y_test
-    if drop_empty:  # weighting can empty a text whose words are in all texts
-        X_train, y_train = without_empty(X_train, y_train)
+    test_part = None if test is None else _part(path, count_words([file for file, _ in test], vocabulary), test)
+    part = _part(path, count_words([file for file, _ in train], vocabulary), train)
+    counted = assemble(path, part, test_part, options)
+    train_counts = sparse.csr_matrix(counted.X_train)
+    X_train, X_test = tf_idf(train_counts, sparse.csr_matrix(counted.X_test), idf)
+    weights = tuple(inverse_document_frequency(train_counts, idf).tolist())
+    kept = np.arange(X_train.shape[0])
+    y_test = counted.y_test
+    if options.drop_empty:  # weighting can empty a text whose words are in all texts
+        kept = np.setdiff1d(kept, empty_rows(X_train))
         X_test, y_test = without_empty(X_test, y_test)
-    vocabulary = tuple(str(word) for word in vectorizer.get_feature_names_out())
-    return named_after(path, X_train, y_train, X_test, y_test, counted.class_names, vocabulary=vocabulary)
+    names = counted.point_names or ()
+    return named_after(
+        path,
+        X_train[kept],
+        counted.y_train[kept],
+        X_test,
+        y_test,
+        counted.class_names,
+        vocabulary=tuple(vocabulary),
+        preprocessing=Preprocessing(len(vocabulary), vocabulary=tuple(vocabulary), idf=weights),
+        point_names=tuple(names[row] for row in kept),
+        held_out=counted.held_out,
+    )
+
+
+def count_words(files: list[Path], vocabulary: Sequence[str]) -> sparse.csr_matrix:
+    """How often each text has each of the words; other words are passed over."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(dtype=np.float32, vocabulary=list(vocabulary))
+    return sparse.csr_matrix(counter.transform([_read_text(file) for file in files]))
 
 
 def _read_text(file: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,45 +12,70 @@ import numpy.typing as npt
 
 from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
 from data_tools.errors import DataError, counted
+from data_tools.preprocessing import Preprocessing
 from data_tools.split import stratified_split
+
+
+@dataclass(frozen=True)
+class OwnOptions:
+    """What all formats have in common."""
+
+    test_fraction: float = 0.2
+    seed: int = 0
+    drop_empty: bool = False
+    classes: list[str] | None = None  # their names, if some of them have no labeled point
+
+
+@dataclass(frozen=True)
+class OwnPart:
+    """Points as they were read, with a name for each (a file, or a row)."""
+
+    X: Matrix
+    labels: list[Any]
+    names: Sequence[str] | None = None
 
 
 def assemble(
     path: Path,
-    X: Matrix,
-    labels: list[Any],
-    test: tuple[Matrix, list[Any]] | None,
-    test_fraction: float,
-    seed: int,
-    drop_empty: bool,
-    image_shape: tuple[int, int] | None,
+    train: OwnPart,
+    test: OwnPart | None,
+    options: OwnOptions,
+    image_shape: tuple[int, int] | None = None,
     class_names: tuple[str, ...] | None = None,
+    preprocessing: Preprocessing | None = None,
 ) -> Dataset:
     """A data set named after its file; without a test set, a stratified part becomes the test set."""
+    X, labels = train.X, train.labels
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
         raise DataError(f"{path} holds data of shape {tuple(X.shape)}, expected points x inputs; correct it.")
     if X.shape[0] != len(labels):
         raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
     X = _narrow(path, X)
     words = [label_word(label) for label in labels]
-    # Only the training labels define the classes: nothing can be learned about any other.
-    found = sorted({word for word in words if word is not None}, key=_numbers_first)
-    if not found:
-        raise DataError(f"{path} has no labeled point; label at least one per class.")
+    found = _classes(path, words, options.classes)
     number = {word: index for index, word in enumerate(found)}
     y = np.array([UNLABELED if word is None else number[word] for word in words], dtype=np.int64)
-    if drop_empty:
-        X, y = without_empty(X, y)
+    rows = np.setdiff1d(np.arange(len(y)), empty_rows(X)) if options.drop_empty else np.arange(len(y))
     if test is None:
-        train_rows, test_rows = stratified_split(y, test_fraction, seed)
-        X_train, y_train, X_test, y_test = X[train_rows], y[train_rows], X[test_rows], y[test_rows]
+        train_rows, test_rows = (rows[part] for part in stratified_split(y[rows], options.test_fraction, options.seed))
+        X_test, y_test = X[test_rows], y[test_rows]
     else:
-        X_train, y_train = X, y
-        X_test, y_test = _narrow(path, test[0]), _test_labels(path, test[1], number)
-        if drop_empty:
+        train_rows = rows
+        X_test, y_test = _narrow(path, test.X), _test_labels(path, test.labels, number)
+        if options.drop_empty:
             X_test, y_test = without_empty(X_test, y_test)
-    names = _names(path, found, class_names)
-    return named_after(path, X_train, y_train, X_test, y_test, names, _shape(path, image_shape))
+    return named_after(
+        path,
+        X if len(train_rows) == len(y) else X[train_rows],
+        y[train_rows],
+        X_test,
+        y_test,
+        _names(path, found, class_names),
+        image_shape=_shape(path, image_shape),
+        preprocessing=preprocessing,
+        point_names=None if train.names is None else tuple(train.names[row] for row in train_rows),
+        held_out=len(y_test) if test is None else None,
+    )
 
 
 def named_after(path: Path, *fields: Any, **more_fields: Any) -> Dataset:
@@ -61,7 +88,9 @@ def named_after(path: Path, *fields: Any, **more_fields: Any) -> Dataset:
 
 
 def label_word(label: Any) -> str | None:
-    """A label as text (3 and 3.0 are the same class), or None for unlabeled: empty, NaN or -1."""
+    """A label as text (3 and 3.0 are the same class), or None for unlabeled: empty, NaN, None or -1."""
+    if label is None:
+        return None
     if isinstance(label, bytes):
         label = label.decode("utf-8", errors="replace")
     text = str(label).strip()
@@ -72,6 +101,25 @@ def label_word(label: Any) -> str | None:
     if np.isnan(value) or value == UNLABELED:
         return None
     return str(int(value)) if np.isfinite(value) and value == int(value) else text
+
+
+def _classes(path: Path, words: list[str | None], given: list[str] | None) -> list[str]:
+    """Only the training labels define the classes, unless their names are given: nothing is known about any other."""
+    found = sorted({word for word in words if word is not None}, key=_numbers_first)
+    if given is None:
+        if not found:
+            raise DataError(
+                f"{path} has no labeled point; label at least one per class, or name the classes and label fields on a "
+                f"page: nesi label {path} --classes a,b,c."
+            )
+        return found
+    classes = [label_word(name) for name in given] if isinstance(given, list) else []
+    if not classes or None in classes or len(set(classes)) < len(classes):
+        raise DataError(f"{path}: classes is {given!r}, expected a list of different names; correct it.")
+    unknown = [word for word in found if word not in classes]
+    if unknown:
+        raise DataError(f"{path}: a point has the label {unknown[0]}, which is not among the given classes; add it.")
+    return [str(name) for name in classes]
 
 
 def _numbers_first(word: str) -> tuple[int, float, str]:

@@ -39,11 +39,12 @@ def tf_idf(
     train_idf = inverse_document_frequency(train, variant)
     # The authors' program weights the test set by its own statistics; the paper variant never looks at it.
     test_idf = inverse_document_frequency(test, variant) if variant == "legacy" else train_idf
-    return _weighted(train, train_idf), _weighted(test, test_idf)
+    return weighted(train, train_idf), weighted(test, test_idf)
 
 
-def _weighted(counts: sparse.csr_matrix, idf: npt.NDArray[np.float64]) -> sparse.csr_matrix:
-    weighted = counts.copy()
-    weighted.data = (counts.data * idf[counts.indices]).astype(np.float32)
-    weighted.eliminate_zeros()
-    return weighted
+def weighted(counts: sparse.csr_matrix, idf: npt.NDArray[np.float64]) -> sparse.csr_matrix:
+    """Entries of weight 0 are no longer stored."""
+    product = counts.copy()
+    product.data = (counts.data * idf[counts.indices]).astype(np.float32)
+    product.eliminate_zeros()
+    return product

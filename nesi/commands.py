@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
         print(terminal_table(cells))
     if not options.quiet:
         print(f"\nreport: {directory / 'report.html'}")
+        if outcome.predictions is not None:
+            print(f"predictions for unlabeled points: {outcome.predictions}")
     if options.legacy_output is not None and outcome.records:
         from nesi.legacy.commands import write_tree
 
@@ -123,6 +125,23 @@ def quote(options: argparse.Namespace) -> int:
         if not document.is_file():
             raise NesiError(f"{document}: no such file; give the documents whose tables should be made again.")
         print(f"{document}: {'updated' if refresh_quotes(document, options.root) else 'unchanged'}")
+    return 0
+
+
+def predict(options: argparse.Namespace) -> int:
+    from nesi.experiment.predictions import Predictor
+    from nesi.storage.records import write_text
+
+    if options.out is not None and not options.out.parent.is_dir():
+        raise NesiError(f"{options.out.parent}: no such directory; choose another --out.")
+    predictor = Predictor.load(options.trained, options.run)
+    predictions = predictor.predict_files(options.new_data)
+    text = predictions.to_csv(options.probabilities)
+    if options.out is None:
+        print(text, end="")
+    else:
+        write_text(options.out, text)
+    print(f"{predictor.origin}: {predictions.summary()}", file=sys.stderr)
     return 0
 
 

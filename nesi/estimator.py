@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from nesi.errors import NesiError
+from nesi.estimator_files import OnDisk
 from nesi.estimator_inputs import (
     are_soft,
     as_float,
@@ -40,7 +41,7 @@ from nesi.training.stopping import self_labeling_advice
 from nesi.training.trainer import Trainer
 
 
-class NeSiClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
     """Neural Simpletron: a generative network that learns from many points and few labels.
 
     Parameters
@@ -211,7 +212,7 @@ class NeSiClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifi
         first = not hasattr(self, "W_")
         X = self._validated(X, reset=first)
         check_n_init(self.n_init)
-        labels, labeled = self._read_labels(y, X.shape[0], classes if first else self.classes_)
+        labels, labeled = self._read_labels(y, X.shape[0], classes, keep=not first)
         X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
         if not X.shape[0]:
             if first:
@@ -229,15 +230,22 @@ class NeSiClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifi
         trainer.run_iteration()
         return self._keep(trainer)
 
-    def _read_labels(self, y: Any, n_points: int, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of classes, or the given distributions over them, and which points are labeled; sets `classes_`."""
+    def _read_labels(
+        self, y: Any, n_points: int, classes: Any = None, keep: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of classes, or the given distributions over them, and which points are labeled.
+
+        Sets `classes_`, unless they are to be kept.
+        """
         if are_soft(y):
             soft = soft_labels(y, n_points)
-            self.classes_ = np.arange(soft.shape[1]) if classes is None else checked_classes(classes)
+            if not keep:
+                self.classes_ = np.arange(soft.shape[1]) if classes is None else checked_classes(classes)
             return soft, soft_label_model(soft)[0] >= 0
         known, labeled = split_labels(y, n_points)
-        names = known if classes is None else checked_classes(classes)
-        self.classes_ = np.unique(names) if len(names) else np.array([UNLABELED])
+        if not keep:
+            names = known if classes is None else checked_classes(classes)
+            self.classes_ = np.unique(names) if len(names) else np.array([UNLABELED])
         return class_indices(known, labeled, self.classes_), labeled
 
     def _settings(self, X: Any, **changes: Any) -> TrainingSettings:
@@ -305,6 +313,8 @@ class NeSiClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classifi
         thresholds = rng.random(n_samples) * cumulative[k, -1]
         c = (cumulative[k] < thresholds[:, None]).sum(axis=1)
         return rng.poisson(self.W_[c]).astype(np.float64), self.classes_[k]
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _network(self) -> TrainedNetwork:
         """The trained network, rebuilt if the user has set W_, R_ or predict_inference since training."""

@@ -22,7 +22,7 @@ from nesi.labels import UNLABELED
 from nesi.networks import Network, get_network
 from nesi.observations import Observations, has_content
 from nesi.posteriors import percent_error
-from nesi.storage.arrays import load_described_arrays, save_arrays
+from nesi.storage.arrays import Arrays, load_described_arrays, save_arrays
 from nesi.training.settings import TrainingSettings
 
 FORMAT = 1
@@ -191,8 +191,10 @@ class TrainedNetwork:
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 
-    def save(self, path: Path, about: Mapping[str, Any] | None = None) -> None:
-        """Write all of it to an npz file, whole or not at all; `about` adds what else is worth knowing."""
+    def save(
+        self, path: Path, about: Mapping[str, Any] | None = None, arrays: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """Write all of it to an npz file, whole or not at all; `about` and `arrays` add what else is worth knowing."""
         prior = None if self.class_prior is None else np.asarray(self.class_prior).tolist()
         noise = None if self.label_noise is None else np.asarray(self.label_noise).tolist()
         described = {
@@ -204,12 +206,16 @@ class TrainedNetwork:
             "committee": self.committee,
             "computation": vars(self.computation),
         }
-        save_arrays(path, {"W": self.W, "R": self.R}, {**(about or {}), **described})
+        save_arrays(path, {**(arrays or {}), "W": self.W, "R": self.R}, {**(about or {}), **described})
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """What `save` has written. Damaged files and other formats are refused."""
-        arrays, about = load_described_arrays(path)
+        return cls.from_stored(path, *load_described_arrays(path))
+
+    @classmethod
+    def from_stored(cls, path: Path, arrays: Arrays, about: Mapping[str, Any]) -> Self:
+        """The same from what the file at `path` holds."""
         if about.get("trained_network") != FORMAT:
             raise NesiError(f"{path}: holds no trained network of format {FORMAT}, which this version reads.")
         try:

@@ -19,6 +19,7 @@ import nesi
 from nesi.errors import NesiError
 from nesi.experiment.field_runs import about_field_labels, field_label_trainer
 from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer, reserved
+from nesi.experiment.likeness import QUANTILES, log_likelihood_quantiles
 from nesi.experiment.point_choice import PointList, choose_points
 from nesi.experiment.tasks import Progress, RunData, RunResult, RunTask, training_settings
 from nesi.experiment.trainers import trainer_of_run
@@ -260,6 +261,8 @@ class RunInProgress:
         details["test_error_curve"] = self._curve_array()
         details["confusion"] = confusion
         details["labeled"] = labeled.astype(np.int64)
+        if task.keeps_weights:
+            details[QUANTILES] = log_likelihood_quantiles(network, X_train)
         if trainer.log_likelihood_at_start is not None:
             details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
         if isinstance(trainer, FieldLabelTrainer):

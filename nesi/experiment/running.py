@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nesi.config.parameters import ExperimentParameters, first_difference
 from nesi.errors import NesiError
@@ -19,7 +20,9 @@ from nesi.experiment.cells import (
     with_companions,
 )
 from nesi.experiment.cluster import execute_on_cluster
+from nesi.experiment.likeness import QUANTILES
 from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
+from nesi.experiment.predictions import about_data, write_predictions
 from nesi.experiment.progress import ProgressDisplay
 from nesi.experiment.tasks import Progress, RunResult, RunTask
 from nesi.storage.arrays import save_arrays
@@ -44,6 +47,7 @@ class Outcome:
     missing: int
     signal: int | None = None
     failures: list[str] = field(default_factory=list)
+    predictions: Path | None = None  # for the training points that nobody has labeled
 
 
 def run_experiment(
@@ -73,7 +77,7 @@ def run_experiment(
         done = {name_of(record) for record in records}
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
-        writer = ResultWriter(place, records, len(tasks), pending, quiet)
+        writer = ResultWriter(place, records, len(tasks), pending, quiet, about_data(dataset))
         if (unprotected := about_unprotected([directory])) is not None:
             writer.warn(unprotected)
         for sentence in warnings_about_content(data) if pending else []:
@@ -94,7 +98,10 @@ def run_experiment(
         missing = sum(task.name not in done for task in tasks)
         if done.issuperset(task.name for task in all_tasks(kept, data, place)):
             place.remove_first_layers()
-        return Outcome(directory, writer.records, missing, stop.signal if missing else None, writer.failures)
+        outcome = Outcome(directory, writer.records, missing, stop.signal if missing else None, writer.failures)
+        if pending and not missing and parameters.keep_weights != "none" and not tasks[0].waits_for_a_person:
+            outcome.predictions = write_predictions(place, dataset)
+        return outcome
 
 
 class ResultWriter:
@@ -104,9 +111,16 @@ class ResultWriter:
     """
 
     def __init__(
-        self, directory: ExperimentDirectory, records: list[Record], total: int, pending: list[RunTask], quiet: bool
+        self,
+        directory: ExperimentDirectory,
+        records: list[Record],
+        total: int,
+        pending: list[RunTask],
+        quiet: bool,
+        about_data: dict[str, Any],
     ) -> None:
         self._directory = directory
+        self._about_data = about_data  # stored with the weights, so that they can be applied to new files
         self.records = list(records)
         self.failures: list[str] = []
         iterations = {task.name: task.total_iterations for task in pending}
@@ -124,7 +138,8 @@ class ResultWriter:
         about = {key: record[key] for key in ("dataset", "network", "labels", "run", "seed")}
         save_arrays(directory.details_file(name), result.details, about)
         if result.network is not None:
-            result.network.save(directory.weights_file(name), about)
+            quantiles = {key: result.details[key] for key in (QUANTILES,) if key in result.details}
+            result.network.save(directory.weights_file(name), {**about, "data": self._about_data}, quantiles)
         append_record(directory.path, record)
         self.records.append(record)
         directory.checkpoint_file(name).unlink(missing_ok=True)

@@ -69,6 +69,10 @@ class ExperimentDirectory:
         return self.path / "report.html"
 
     @property
+    def predictions_file(self) -> Path:
+        return self.path / "predictions.csv"
+
+    @property
     def figures(self) -> Path:
         return self.path / "figures"
 

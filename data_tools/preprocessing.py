@@ -1,0 +1,65 @@
+"""What made inputs of the training files, kept so that new files can be treated in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data_tools.errors import DataError
+
+if TYPE_CHECKING:
+    from data_tools.dataset import Dataset
+
+#: How an image file becomes inputs: grey values; the characters of NIST SD19 as in Section 4.4; all of their pixels.
+DECODERS = ("grey", "nist", "nist raw")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Plain data: it is stored as JSON with the weights."""
+
+    n_inputs: int
+    image_shape: tuple[int, int] | None = None
+    decoder: str = "grey"
+    resize: bool = False  # images of any size are brought to `image_shape`
+    invert: bool = False
+    vocabulary: tuple[str, ...] | None = None
+    idf: tuple[float, ...] | None = None  # one weight per word
+    columns: tuple[str, ...] | None = None  # of a table with a header, in the order of the inputs
+    label_column: str | int | None = None  # what is passed over in new tables, where it is there at all
+    ignored_columns: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for words in (self.vocabulary, self.idf):
+            if words is not None and len(words) != self.n_inputs:
+                raise DataError(f"{len(words)} words or weights for {self.n_inputs} inputs; give one per input.")
+        if self.decoder not in DECODERS:
+            raise DataError(f"the decoder of images is {self.decoder!r}, expected one of {', '.join(DECODERS)}.")
+
+    @property
+    def word_weights(self) -> npt.NDArray[np.float64] | None:
+        return None if self.idf is None else np.array(self.idf)
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what differs from the defaults."""
+        defaults = {entry.name: entry.default for entry in fields(self)}
+        return {key: value for key, value in asdict(self).items() if value != defaults[key]}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any], origin: str) -> Preprocessing:
+        given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()}
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise DataError(f"{origin}: says nothing usable about how files become inputs ({error}).") from None
+
+
+def preprocessing_of(dataset: Dataset) -> Preprocessing:
+    """As the loader noted it down; for other data sets all that is known are the numbers of inputs and pixels."""
+    if dataset.preprocessing is not None:
+        return dataset.preprocessing
+    return Preprocessing(int(dataset.X_train.shape[1]), dataset.image_shape)
