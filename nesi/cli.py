@@ -60,6 +60,9 @@ def _main_parser(program: str) -> argparse.ArgumentParser:
     _add_run_options(command("run", commands.run, "run an experiment, as run_experiment.py does"))
     _add_compare_options(command("compare", commands.compare, "compare existing records with the paper"))
     _add_predict_options(command("predict", commands.predict, "predict the classes of new files by a trained network"))
+    onnx = command("export-onnx", commands.export_onnx, "write a trained network as an ONNX graph (needs 'nesi[onnx]')")
+    _add_trained(onnx)
+    onnx.add_argument("--out", type=Path, required=True, metavar="FILE.onnx", help="the file to write")
     report = command("report", commands.report, "write summary, figures and report.html again from existing records")
     _add_directory(report)
     keep = command("keep", commands.keep, "copy records, summary and figures of an experiment, without the weights")
@@ -132,13 +135,17 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress; print the table and errors only")
 
 
-def _add_predict_options(parser: argparse.ArgumentParser) -> None:
+def _add_trained(parser: argparse.ArgumentParser) -> None:
     trained = "a directory written by run_experiment.py, or a file with a trained network"
     parser.add_argument("trained", type=Path, metavar="RUN_DIR", help=trained)
+    parser.add_argument("--run", metavar="NAME", help="use this run, such as ff+-L100-run1 (default: the first one)")
+
+
+def _add_predict_options(parser: argparse.ArgumentParser) -> None:
+    _add_trained(parser)
     new_data = "new data of the kind that was trained on; labels in it are passed over"
     parser.add_argument("new_data", type=Path, metavar="NEW_DATA", help=new_data)
     parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write to this file (default: standard output)")
-    parser.add_argument("--run", metavar="NAME", help="use this run, such as ff+-L100-run1 (default: the first one)")
     parser.add_argument("--probabilities", action="store_true", help="add a column with the probability of each class")
 
 

@@ -145,6 +145,19 @@ def predict(options: argparse.Namespace) -> int:
     return 0
 
 
+def export_onnx(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from nesi.experiment.predictions import Predictor
+    from nesi.storage.records import write_bytes
+
+    predictor = Predictor.load(options.trained, options.run)
+    content = predictor.network.onnx(np.array(predictor.classes, dtype=object))
+    write_bytes(options.out, content)
+    print(f"{predictor.origin}: {options.out}")
+    return 0
+
+
 def prune(options: argparse.Namespace) -> int:
     from nesi.experiment.pruned_runs import prune_runs
     from nesi.report.published import published

@@ -15,6 +15,7 @@ from nesi.experiment.predictions import Predictor, kept_run
 from nesi.label_model import label_model
 from nesi.storage.arrays import Arrays, load_described_arrays
 from nesi.storage.experiment_directory import ExperimentDirectory, name_of
+from nesi.storage.records import write_bytes
 from nesi.trained import TrainedNetwork
 from nesi.training.settings import ESTIMATOR_NAMES
 
@@ -33,6 +34,12 @@ class OnDisk:
         With the training points X, predictions from the file can tell which new points are unlike anything seen.
         """
         _save(self, Path(path), X)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX graph that has points as input and gives `label` and `probabilities` (needs 'nesi[onnx]')."""
+        model: Any = self
+        content = model._network().onnx(model.classes_)
+        write_bytes(Path(path), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

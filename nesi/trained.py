@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from nesi.engines.contract import InferenceEngine
 from nesi.engines.exact import ExactEngine
 from nesi.engines.inference import infer_in_chunks
+from nesi.engines.onnx_graph import posterior_graph
 from nesi.engines.quick_inference import QuickInference
 from nesi.engines.specification import NetworkSpec
 from nesi.errors import NesiError
@@ -188,6 +189,13 @@ class TrainedNetwork:
 
     def _observed(self, X: Any) -> Observations:
         return X if isinstance(X, Observations) else Observations(X, self.A)
+
+    def onnx(self, classes: np.ndarray) -> bytes:
+        """An ONNX graph that answers as `posterior` does, with full posteriors; `classes` are called by these names."""
+        model = self._label_model
+        return posterior_graph(
+            self.W, self.R, self.A, self.network.recurrent, model.relative_prior, self.committee, classes
+        )
 
     # ---- on disk -----------------------------------------------------------------------------------------------------
 

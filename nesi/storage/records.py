@@ -75,8 +75,12 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     def write(stream: IO[bytes]) -> None:
-        stream.write(text.encode("utf-8"))
+        stream.write(content)
 
     write_whole(path, write)
 
