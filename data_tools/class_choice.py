@@ -18,6 +18,7 @@ def with_classes(dataset: Dataset, classes: list[str] | None) -> Dataset:
         return dataset
     if isinstance(classes, str) or not classes or len(set(classes)) != len(classes):
         raise DataError(f"{dataset.name}: classes is {classes!r}, expected a list of different names; correct it.")
+    classes = [str(name) for name in classes]  # digits may come as numbers
     for name in classes:
         if name not in dataset.class_names:
             raise DataError(

@@ -19,6 +19,7 @@ from nesi.estimator_inputs import (
     are_soft,
     as_float,
     check_n_init,
+    check_units,
     checked_classes,
     class_indices,
     generator,
@@ -253,6 +254,7 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             points, features = X.shape
             default_C = min(10000, max(len(self.classes_), points // 6, 1))
             self.n_subclasses_ = default_C if self.n_subclasses is None else self.n_subclasses
+            check_units(self.n_subclasses_, len(self.classes_))
             default_A = suggested_normalization(features)
             self.normalization_ = default_A if self.normalization is None else as_float(self.normalization)
         return EstimatorSettings.of(self.get_params(), C=self.n_subclasses_, A=self.normalization_, **changes)

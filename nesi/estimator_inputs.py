@@ -218,6 +218,15 @@ def as_float(number: Any) -> Any:
         return number
 
 
+def check_units(n_subclasses: Any, n_classes: int) -> None:
+    """Whether it is a number at all is found out with all other parameters."""
+    if isinstance(n_subclasses, (int, np.integer)) and 0 < n_subclasses < n_classes:
+        raise NesiError(
+            f"n_subclasses is {n_subclasses}, but must be at least {n_classes}: each class needs a unit of its own; "
+            "more per class are better."
+        )
+
+
 def check_n_init(n_init: Any) -> None:
     if isinstance(n_init, bool) or not isinstance(n_init, Integral) or n_init < 1:
         raise NesiError(f"n_init is {n_init!r}, but must be an integer of at least 1.")

@@ -29,6 +29,7 @@ DataOption = (
     | Annotated[float, Field(strict=True, allow_inf_nan=False)]
     | Annotated[str, Field(strict=True, max_length=1000)]
     | Annotated[list[Annotated[str, Field(strict=True, max_length=1000)]], Field(max_length=1000)]
+    | Annotated[list[Annotated[int, Field(strict=True)]], Field(max_length=1000)]  # a size, or columns by their number
     | None
 )
 

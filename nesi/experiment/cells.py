@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +37,12 @@ def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any
     options: dict[str, Any] = dict(parameters.data)
     if parameters.legacy is not None and parameters.legacy.idf and data_tools.takes_option(parameters.dataset, "idf"):
         options.setdefault("idf", "legacy")
-    return data_tools.load(parameters.dataset, data_dir=data_dir, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        dataset = data_tools.load(parameters.dataset, data_dir=data_dir, **options)
+    for warning in caught:
+        print(f"warning: {str(warning.message).rstrip('.')}.", file=sys.stderr)
+    return dataset
 
 
 def run_data(parameters: ExperimentParameters, dataset: Any) -> RunData:
@@ -115,6 +122,11 @@ def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
         ]
     for cell in cells:
         _check_normalization(cell, data)
+        if data.n_classes > cell.parameters.C:
+            raise NesiError(
+                f"C is {cell.parameters.C} ({cell.network} with {cell.labels} labels), but must be at least "
+                f"{data.n_classes}: each class of {data.name} needs a unit of its own; more per class are better."
+            )
     return cells
 
 

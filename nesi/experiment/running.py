@@ -82,6 +82,8 @@ def run_experiment(
             writer.warn(unprotected)
         for sentence in warnings_about_content(data) if pending else []:
             writer.warn(sentence)
+        if pending and (held_out := _about_the_test_set(dataset)) is not None:
+            writer.display.say(held_out)
         try:
             with stop.listening():
                 if scheduler is not None and pending:
@@ -151,6 +153,19 @@ class ResultWriter:
 
     def warn(self, sentence: str) -> None:
         self.display.warn(sentence)
+
+
+def _about_the_test_set(dataset: Any) -> str | None:
+    """What became of the labels in own data that has no test set of its own."""
+    if dataset.held_out is None:
+        return None
+    left = int((dataset.y_train >= 0).sum())
+    if not dataset.held_out:
+        return f"all {left} labels are there to train on: nothing is held out, so there is no test error."
+    return (
+        f"{dataset.held_out} of {left + dataset.held_out} labels are held out for testing; test_fraction under data: "
+        "sets their share, and 0 trains on all of them."
+    )
 
 
 def _settle_parameters(

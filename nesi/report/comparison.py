@@ -22,6 +22,7 @@ from nesi.storage.records import Record
 
 FEWEST_RUNS = 3
 SIGNIFICANCE = 0.05
+FEW_TEST_POINTS = 1000
 BETTER, WITHIN_NOISE, WORSE = "better", "within noise", "worse"
 TOO_FEW, NOT_PUBLISHED, OTHER_DATA = "too few runs to say", "not in the paper", "another part of the data"
 # Settings that become columns where they tell two rows apart, in this order.
@@ -60,6 +61,7 @@ class Cell:
     algorithm: str = THE_PAPERS  # or with other settings, or another algorithm
     deviations: list[str] = field(default_factory=list)  # what differs from the paper, in words
     iterations: list[int] = field(default_factory=list)  # the fewest and the most that were really run
+    n_test: int | None = None  # points that were tested in each run
 
 
 def collect(directories: list[Path]) -> list[Record]:
@@ -90,6 +92,15 @@ def summarize(records: list[Record]) -> list[Cell]:
         )
 
     return [_cell(groups[key]) for key in sorted(groups, key=place)]
+
+
+def interval_of_a_small_test(cell: Cell) -> tuple[float, float] | None:
+    """Where the error of all points lies with 95 % probability (Wilson), if own data leaves few of them for testing."""
+    if not cell.n_test or cell.n_test >= FEW_TEST_POINTS or cell.published_mean is not None:
+        return None
+    wrong = round(cell.mean / 100 * cell.n_test)
+    interval = stats.binomtest(wrong, cell.n_test).proportion_ci(1 - SIGNIFICANCE, method="wilson")
+    return 100 * float(interval.low), 100 * float(interval.high)
 
 
 def welch(
@@ -172,6 +183,7 @@ def _cell(records: list[Record]) -> Cell:
         algorithm=kind_of(differs) if paper is not None else NOT_PUBLISHED,
         deviations=words,
         iterations=[min(iterations), max(iterations)] if iterations else [],
+        n_test=first.get("n_test"),
     )
 
 

@@ -10,7 +10,16 @@ from string import ascii_lowercase
 from typing import Any
 
 from nesi.errors import NesiError
-from nesi.report.comparison import BETTER, FEWEST_RUNS, OTHER_DATA, TELLING, WITHIN_NOISE, WORSE, Cell
+from nesi.report.comparison import (
+    BETTER,
+    FEWEST_RUNS,
+    OTHER_DATA,
+    TELLING,
+    WITHIN_NOISE,
+    WORSE,
+    Cell,
+    interval_of_a_small_test,
+)
 from nesi.report.published import published, published_experiment
 from nesi.storage.records import write_text
 
@@ -107,6 +116,12 @@ def footnotes(cells: list[Cell]) -> list[str]:
         notes.append(
             f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
         )
+    for cell in cells:
+        if (interval := interval_of_a_small_test(cell)) is not None:
+            notes.append(
+                f"{cell.network} with {cell.labels} labels was tested on {cell.n_test} points only: its error lies "
+                f"between {interval[0]:.1f} and {interval[1]:.1f} % (95 % interval)."
+            )
     notes += [f"({letter}) {'; '.join(words)}." for words, letter in _marks(cells).items()]
     if any("fields labeled by" in cell.differs_from_paper for cell in cells):
         notes.append("The oracle answers with the majority class of the training points that a field wins.")
