@@ -5,6 +5,10 @@ class DataError(ValueError):
     """One sentence that says what was given, what was expected and what to do, naming the file."""
 
 
+class NoLabels(DataError):
+    """Nothing in the data says which class a point belongs to, nor which classes there are."""
+
+
 def nearest(given: str, known: list[str] | tuple[str, ...]) -> str:
     """` (did you mean "mnist"?)` if one of the known words is close, else nothing."""
     import difflib

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from data_tools.dataset import Dataset, Matrix
-from data_tools.errors import DataError
-from data_tools.own_labels import OwnOptions, OwnPart, assemble
+from data_tools.errors import DataError, NoLabels
+from data_tools.own_labels import OR_ON_THE_PAGE, OwnOptions, OwnPart, assemble
 from data_tools.own_tables import beside
 
 
@@ -43,7 +43,9 @@ def load_npz(
     arrays = open_npz(path)
     if "X" in arrays and "y" not in arrays and classes is not None:
         arrays["y"] = np.full(len(arrays["X"]) if arrays["X"].ndim else 0, -1)
-    if "X" not in arrays or "y" not in arrays:
+    if "X" in arrays and "y" not in arrays:
+        raise NoLabels(f"{path} holds X, expected y (labels) as well; add it, {OR_ON_THE_PAGE.format(path)}")
+    if "X" not in arrays:
         raise DataError(
             f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, expected X (points x inputs) and y; add them."
         )

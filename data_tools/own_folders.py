@@ -14,8 +14,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from data_tools.dataset import Dataset, Matrix, empty_rows
-from data_tools.errors import DataError
-from data_tools.own_labels import OwnOptions, OwnPart, assemble, named_after, without_empty
+from data_tools.errors import DataError, NoLabels
+from data_tools.own_labels import OR_ON_THE_PAGE, OwnOptions, OwnPart, assemble, named_after, without_empty
 from data_tools.preprocessing import Preprocessing
 from data_tools.tfidf import inverse_document_frequency, tf_idf
 
@@ -78,6 +78,8 @@ def _entries(folder: Path, may_lack_labels: bool) -> list[Entry]:
             entries.append((file, None if inside[0] == _UNLABELED_FOLDER else inside[0]))
         elif may_lack_labels:
             entries.append((file, None))
+    if not entries and files_in(folder):
+        raise NoLabels(f"{folder} has no subfolder with files, expected one per class; {OR_ON_THE_PAGE.format(folder)}")
     if not entries:
         raise DataError(f"{folder} has no subfolder with files; expected one subfolder per class.")
     return entries

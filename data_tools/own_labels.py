@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
-from data_tools.errors import DataError, counted
+from data_tools.errors import DataError, NoLabels, counted
 from data_tools.preprocessing import Preprocessing
 from data_tools.split import stratified_split
+
+OR_ON_THE_PAGE = "or label what a network has learned, on a page: nesi label {} --classes a,b,c."
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,7 @@ def _classes(path: Path, words: list[str | None], given: list[str] | None) -> li
     found = sorted({word for word in words if word is not None}, key=_numbers_first)
     if given is None:
         if not found:
-            raise DataError(
-                f"{path} has no labeled point; label at least one per class, or name the classes and label fields on a "
-                f"page: nesi label {path} --classes a,b,c."
-            )
+            raise NoLabels(f"{path} has no labeled point; label at least one per class, {OR_ON_THE_PAGE.format(path)}")
         return found
     classes = [label_word(name) for name in given] if isinstance(given, list) else []
     if not classes or None in classes or len(set(classes)) < len(classes):

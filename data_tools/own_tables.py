@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from data_tools.dataset import Dataset
 from data_tools.errors import DataError, counted
-from data_tools.own_labels import OwnOptions, OwnPart, assemble
+from data_tools.own_labels import OwnOptions, OwnPart, assemble, label_word
 from data_tools.preprocessing import Preprocessing
 
-_LABEL_NAMES = ("label", "labels", "class", "target", "y")
+_LABEL_NAMES = ("label", "labels", "class", "target")
+_WEAK_NAME = "y"  # may as well be a coordinate
 _ID_NAMES = ("id", "index", "uuid", "guid", "key", "rowid", "row_id", "unnamed: 0")
 #: A column is named by its header, or counted from 0.
 ColumnName = str | int
@@ -47,31 +48,38 @@ def load_table(
     classes: list[str] | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> Dataset:
-    """One point per row. The label is the column named label, class, target or y, else the last one.
+    """One point per row. The label is the column named label, class or target, else y, else the last one.
 
     An empty label means unlabeled. `test` names a second file in the same format for the test set. Columns in
     `ignore_columns` are no inputs; the first of them gives the points their names.
     """
     table = read_table(path)
-    label = _label_index(path, table, label_column)
+    label = _label_index(path, table, label_column, classes)
     ignored = [_column_index(path, table, column) for column in _as_list(path, ignore_columns)]
-    if label in ignored:
+    if label is not None and label in ignored:
         raise DataError(f"{path}: {table.name(label)} holds the labels, so it can't be ignored; correct one of both.")
     inputs = [column for column in range(len(table.columns)) if column != label and column not in ignored]
     _warn_of_ids(path, table, inputs)
     preprocessing = Preprocessing(
         len(inputs),
         columns=tuple(table.header[column] for column in inputs) if table.header else None,
-        label_column=table.header[label] if table.header else label,
+        label_column=table.header[label] if table.header and label is not None else label,
         ignored_columns=tuple(table.header[column] if table.header else column for column in ignored),
     )
-    part = OwnPart(numbers(path, table, inputs), list(table.columns[label]), _row_names(table, ignored))
+    labels = [""] * table.n_rows if label is None else list(table.columns[label])
+    part = OwnPart(numbers(path, table, inputs), labels, _row_names(table, ignored))
     test_part = None
     if test:
         test_path = beside(path, test)
         test_table = read_table(test_path)
+        if table.header != test_table.header:
+            raise DataError(
+                f"{test_path} has the columns {_shown(test_table.header)}, but {path} has {_shown(table.header)}; "
+                "give both the same."
+            )
         X_test = numbers(test_path, test_table, new_inputs(test_path, test_table, preprocessing))
-        label = _label_index(test_path, test_table, preprocessing.label_column)
+        if label is None:
+            raise DataError(f"{path} has no column of labels, so {test_path} can't be used for testing; leave it out.")
         test_part = OwnPart(X_test, list(test_table.columns[label]))
     options = OwnOptions(test_fraction, seed, drop_empty, classes)
     return assemble(path, part, test_part, options, image_shape, preprocessing=preprocessing)
@@ -187,14 +195,30 @@ def _is_number(field: Any) -> bool:
 # ---- columns -------------------------------------------------------------------------------------------------------
 
 
-def _label_index(path: Path, table: Table, wanted: ColumnName | None) -> int:
+def _label_index(path: Path, table: Table, wanted: ColumnName | None, classes: list[str] | None = None) -> int | None:
+    """None: no column holds labels, which may be if the `classes` are named."""
     n_columns = len(table.columns)
-    if n_columns < 2:
+    if n_columns < 2 and classes is None:
         raise DataError(f"{path} has one column, expected inputs and a label separated by commas.")
     if wanted is not None:
         return _column_index(path, table, wanted)
-    named = [i for i, name in enumerate(table.header or []) if name.lower() in _LABEL_NAMES]
-    return named[0] if named else n_columns - 1
+    names = table.header or []
+    named = [i for i, name in enumerate(names) if name.lower() in _LABEL_NAMES]
+    named = named or [i for i, name in enumerate(names) if name.lower() == _WEAK_NAME]
+    if len(named) > 1:
+        both = " and ".join(f"{names[i]!r}" for i in named)
+        raise DataError(f"{path} has the columns {both}, any of which could be the label; give label_column.")
+    if named and names[named[0]].lower() == _WEAK_NAME and named[0] not in (0, n_columns - 1):
+        raise DataError(
+            f"{path}: the label could be the column {names[named[0]]!r} or the last one, {names[-1]!r}; "
+            "give label_column."
+        )
+    if named:
+        return named[0]
+    if classes is not None:
+        known = {None, *(label_word(name) for name in classes)}
+        return n_columns - 1 if {label_word(value) for value in table.columns[-1]} <= known else None
+    return n_columns - 1
 
 
 def _column_index(path: Path, table: Table, wanted: ColumnName) -> int:
@@ -235,6 +259,11 @@ def _counts_rows(values: Sequence[Any]) -> bool:
     except (TypeError, ValueError):
         return False
     return bool(found[0] in (0, 1) and (np.diff(found) == 1).all())
+
+
+def _shown(header: list[str] | None) -> str:
+    names = ", ".join(header or [])
+    return names[:200] + " ..." if len(names) > 200 else names or "without names"
 
 
 def beside(path: Path, other: str) -> Path:

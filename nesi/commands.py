@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"\nreport: {directory / 'report.html'}")
         if outcome.predictions is not None:
             print(f"predictions for unlabeled points: {outcome.predictions}")
+    if any((record["settings"].get("field_labels") or {}).get("by") == "person" for record in outcome.records):
+        print(f"the fields wait for a person to label them; type: nesi label {directory}")
     if options.legacy_output is not None and outcome.records:
         from nesi.legacy.commands import write_tree
 

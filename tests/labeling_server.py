@@ -21,22 +21,25 @@ FLAGS += ["--disable-background-networking", "--disable-component-update", "--di
 
 
 class Server:
-    """`python -m nesi label DIRECTORY` under way."""
+    """`python -m nesi label DIRECTORY` under way; what it prints before the address is in `before`."""
 
     def __init__(self, directory: Path, *options: object) -> None:
         command = [sys.executable, "-m", "nesi", "label", str(directory), "--no-browser", *map(str, options)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        match = re.search(r"http://(127\.0\.0\.1:(\d+))/\?token=(\S+)", line)
-        assert match, (line, self.process.communicate(timeout=10)[1])
+        self.before: list[str] = []
+        match = None
+        while match is None and (line := self.process.stdout.readline()):
+            match = re.search(r"http://(127\.0\.0\.1:(\d+))/\?token=(\S+)", line)
+            self.before.append(line)
+        assert match, (self.before, self.process.communicate(timeout=10)[1])
         self.address, self.host, self.port, self.token = match[0], match[1], int(match[2]), match[3]
 
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
-        """Exit code and standard error."""
+        """Exit code and standard error; the rest of standard output goes to `after`."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        errors = self.process.communicate(timeout=30)[1]
+        self.after, errors = self.process.communicate(timeout=30)
         return self.process.returncode, errors
 
     def request(

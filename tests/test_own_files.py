@@ -133,7 +133,7 @@ def test_every_documented_option_is_tried_above():
         ("own.npz", {"classes": ["left"]}, "label right, which is not among the given classes"),
         ("own.npz", {"classes": ["left", "left"]}, "different names"),
         ("own.npz", {"classes": "left"}, "different names"),
-        ("unlabeled.npz", {}, "expected X"),
+        ("unlabeled.npz", {}, "expected y (labels) as well; add it, or label what a network has learned, on a page"),
     ],
 )
 def test_options_that_make_no_sense_get_one_sentence(folder, dataset, options, message):

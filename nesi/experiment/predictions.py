@@ -101,6 +101,10 @@ class Predictor:
             directory = ExperimentDirectory(path)
             name = kept_run(directory, run)
             file, origin = directory.weights_file(name), f"{name} of {path}"
+            if directory.labeled_weights_file(name).is_file():
+                file, origin = directory.labeled_weights_file(name), f"{name} of {path} with labeled fields"
+            elif _waits_for_a_person(directory, name):
+                raise NesiError(f"nobody has labeled the fields of {name} yet; type: nesi label {path}")
         elif run is not None:
             raise NesiError(f"{path} is a single network, so --run {run} has no use; leave it out.")
         else:
@@ -141,16 +145,22 @@ def kept_run(directory: ExperimentDirectory, run: str | None) -> str:
     return run or kept[0]
 
 
-def write_predictions(directory: ExperimentDirectory, dataset: Any) -> Path | None:
+def write_predictions(directory: ExperimentDirectory, dataset: Any, run: str | None = None) -> Path | None:
     """The file with predictions for the training points that nobody has labeled, if there are any."""
     unlabeled = np.flatnonzero(np.asarray(dataset.y_train) < 0)
     if not len(unlabeled):
         return None
-    predictor = Predictor.load(directory.path)
+    predictor = Predictor.load(directory.path, run)
     known = dataset.point_names
     names = [known[row] if known is not None else str(row) for row in unlabeled]
     write_text(directory.predictions_file, predictor.predict(dataset.X_train[unlabeled], names).to_csv())
     return directory.predictions_file
+
+
+def _waits_for_a_person(directory: ExperimentDirectory, run: str) -> bool:
+    record = next(record for record in directory.records() if name_of(record) == run)
+    options = record["settings"].get("field_labels") or {}
+    return bool(options.get("by") == "person")
 
 
 def _known_of_older_runs(directory: ExperimentDirectory) -> dict[str, Any]:

@@ -157,9 +157,9 @@ class ResultWriter:
 
 def _about_the_test_set(dataset: Any) -> str | None:
     """What became of the labels in own data that has no test set of its own."""
-    if dataset.held_out is None:
-        return None
     left = int((dataset.y_train >= 0).sum())
+    if dataset.held_out is None or not left:
+        return None
     if not dataset.held_out:
         return f"all {left} labels are there to train on: nothing is held out, so there is no test error."
     return (

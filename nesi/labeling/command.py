@@ -9,7 +9,10 @@ import sys
 import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import data_tools
+from nesi.config.reading import parse_assignment
 from nesi.errors import NesiError
 from nesi.fields.choice import CHOICES
 from nesi.storage.records import locked, make_directory
@@ -18,7 +21,12 @@ USUAL_NUMBER_OF_FIELDS = 100
 
 
 def add_label_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="RUN_DIR", help="written by run_experiment.py")
+    given = "a directory written by run_experiment.py, or data without labels to train on first"
+    parser.add_argument("directory", type=Path, metavar="RUN_DIR|DATA", help=given)
+    parser.add_argument("--classes", metavar="A,B,C", help="with DATA: the names of the classes")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="with DATA: train here (default: runs/label-<name>)")
+    change = "with DATA: change one parameter of the training, or of the data, such as data.resize=[28,28]"
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", nargs="+", help=change)
     parser.add_argument(
         "--run",
         metavar="NAME",
@@ -48,11 +56,13 @@ def label(options: argparse.Namespace) -> int:
         raise NesiError(f"--port is {options.port}, but must lie between 0 and 65535.")
     if options.fields is not None and options.fields < 1:
         raise NesiError(f"--fields is {options.fields}, but must be an integer of at least 1.")
+    from nesi.labeling.rounds import stored_result
     from nesi.labeling.run_to_label import run_to_label
     from nesi.labeling.server import serve
     from nesi.labeling.session import LabelingSession
 
-    run = run_to_label(options.directory, options.run, options.data_dir)
+    directory = _directory(options)
+    run = run_to_label(directory, options.run, options.data_dir)
     asked = run.task.parameters.field_labels
     fields = options.fields or (asked.fields if asked else USUAL_NUMBER_OF_FIELDS)
     choose = options.choose or (asked.choose if asked else "informative")
@@ -75,5 +85,25 @@ def label(options: argparse.Namespace) -> int:
         finally:
             signpost.unlink(missing_ok=True)
             session.end()
-    print(f"\nanswers: {run.folder}; go on with: python -m nesi label {options.directory} --run {run.name}")
+    print(f"\nanswers: {run.folder}; go on with: nesi label {directory} --run {run.name}")
+    result = stored_result(run.folder)
+    if result is not None:
+        if result.get("predictions"):
+            print(f"predictions for unlabeled points: {result['predictions']}")
+        print(f"for new data: nesi predict {directory} NEW_DATA --run {run.name}")
     return 0
+
+
+def _directory(options: argparse.Namespace) -> Path:
+    """Of the run; data is trained on first."""
+    from nesi.labeling.from_data import is_run, trained_without_labels
+
+    changes: dict[str, Any] = dict(parse_assignment(text) for group in options.set for text in group)
+    path: Path = options.directory
+    if not is_run(path) and (path.exists() or str(path) in data_tools.NAMES):
+        return trained_without_labels(
+            str(path), options.classes, options.out, options.fields, changes, options.data_dir
+        )
+    if options.classes or options.out or changes:
+        raise NesiError(f"{path} is not data, so --classes, --out and --set have no use; leave them out.")
+    return path

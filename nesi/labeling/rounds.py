@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from nesi.errors import NesiError
+from nesi.experiment.likeness import QUANTILES, log_likelihood_quantiles
+from nesi.experiment.predictions import about_data
 from nesi.fields.labels import Answers
 from nesi.labeling.run_to_label import RunToLabel
 from nesi.report import weight_figures
@@ -74,7 +76,7 @@ class TrainingRound:
             if self._stop.is_set():
                 break
         network = trainer.trained()
-        result = {
+        result: dict[str, Any] = {
             "run": self._to_label.name,
             "answers": len(self._answers),
             "answers_sha256": self._digest,
@@ -85,8 +87,11 @@ class TrainingRound:
             "n_test": len(self._to_label.test_set[1]),
         }
         about = {key: result[key] for key in ("run", "answers", "answers_sha256")}
-        network.save(self._directory / WEIGHTS, about)
+        quantiles = {QUANTILES: log_likelihood_quantiles(network, self._to_label.points)}
+        network.save(self._directory / WEIGHTS, {**about, "data": about_data(self._to_label.dataset)}, quantiles)
         self._draw(network)
+        predictions = self._to_label.write_predictions()
+        result["predictions"] = None if predictions is None else str(predictions)
         write_text(self._directory / RESULT, json.dumps(result, indent=2) + "\n")
         return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from nesi.errors import NesiError
 from nesi.experiment.finished_run import FinishedRun, finished_run
+from nesi.experiment.predictions import write_predictions
 from nesi.fields.labels import Answers, winning_fields
 from nesi.fields.training import with_answers
 from nesi.seeds import random_stream
@@ -38,6 +40,13 @@ class RunToLabel:
     def points(self) -> Any:
         """The training points."""
         return self._run.training_set[0]
+
+    @property
+    def input_names(self) -> Sequence[str] | None:
+        """Words, or the columns of a table."""
+        if self.dataset.vocabulary is not None or self.dataset.preprocessing is None:
+            return self.dataset.vocabulary
+        return self.dataset.preprocessing.columns
 
     @property
     def test_set(self) -> tuple[Any, np.ndarray]:
@@ -71,6 +80,10 @@ class RunToLabel:
         """The network with these answers, ready to go on."""
         X, labels = self._run.training_set
         return with_answers(self._run.settings, X, self.W, self.R, answers, self.stream("field labels"), labels)
+
+    def write_predictions(self) -> Path | None:
+        """For the points that nobody has labeled, by the network as the answers have made it."""
+        return write_predictions(self._run.directory, self.dataset, self.name)
 
     def stream(self, purpose: str) -> np.random.Generator:
         task = self.task

@@ -137,7 +137,7 @@ class LabelingSession:
             if self._run.dataset.image_shape is not None:
                 described["examples"] = points
             else:
-                vocabulary = self._run.dataset.vocabulary
+                vocabulary = self._run.input_names
                 X = self._run.points
                 described["words"] = pictures.words(self._run.W[field], vocabulary)
                 described["texts"] = [

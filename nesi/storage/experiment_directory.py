@@ -103,6 +103,10 @@ class ExperimentDirectory:
         """Whether there is anything that took time to make."""
         return self.records_file.exists() or any(self.checkpoints.glob("*.npz"))
 
+    def labeled_weights_file(self, run: str) -> Path:
+        """Of a network that was trained on after a person had labeled its fields."""
+        return self.labeling(run) / "weights.npz"
+
     def create(self) -> None:
         for folder in ("checkpoints", "details", "weights"):
             make_directory(self.path / folder)

@@ -63,7 +63,8 @@ def test_words_are_classes_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "reason"),
     [
-        ({"X": X}, "expected X"),
+        ({"Z": X}, "expected X"),
+        ({"X": X}, "expected y"),
         ({"X": X, "y": Y[:5]}, "20 points but 5 labels"),
         ({"X": X - 30, "y": Y}, "negative values"),
         ({"X": np.where(X > 30, np.nan, X), "y": Y}, "NaN"),

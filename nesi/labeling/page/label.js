@@ -222,7 +222,8 @@ function drawResult(result) {
   $("at-once").textContent = error(result.test_error_with_labels);
   $("after").textContent = error(result.test_error_after);
   $("result-text").textContent = `${result.answers} labeled fields, ${result.iterations} passes over the training data, ` +
-    `${number(result.n_test)} test points. Weights, picture and numbers are in the run's folder.`;
+    `${number(result.n_test)} test points. Weights, picture and numbers are in the run's folder` +
+    (result.predictions ? `, and predictions for all unlabeled points in ${result.predictions}.` : ".");
   $("result-picture").src = `result.png?${result.answers_sha256.slice(0, 12)}-${result.iterations}`;
 }
 
