@@ -79,7 +79,7 @@ def check_matrix(name: str, part: str, X: Matrix) -> None:
         if values.min() < 0:
             raise DataError(
                 f"{name}: the {part} data has negative values (smallest {values.min():g}), expected X >= 0; "
-                f"shift or rescale the inputs."
+                f"train with signed: split."
             )
 
 

@@ -35,6 +35,7 @@ def load_npz(
     drop_empty: bool = False,
     image_shape: tuple[int, int] | None = None,
     classes: list[str] | None = None,
+    signed: str = "auto",
 ) -> Dataset:
     """Arrays X and y; optionally X_test and y_test, class_names, image_shape. Label -1 means unlabeled.
 
@@ -59,7 +60,7 @@ def load_npz(
     names = tuple(str(name) for name in arrays["class_names"].reshape(-1)) if "class_names" in arrays else None
     X = flat(arrays["X"])
     part = OwnPart(X, _list(path, arrays["y"]), [str(row) for row in range(len(X) if X.ndim else 0)])
-    return assemble(path, part, test, OwnOptions(test_fraction, seed, drop_empty, classes), image_shape, names)
+    return assemble(path, part, test, OwnOptions(test_fraction, seed, drop_empty, classes, signed), image_shape, names)
 
 
 def _list(path: Path, y: npt.NDArray[Any]) -> list[Any]:
@@ -80,12 +81,13 @@ def load_svmlight(
     seed: int = 0,
     drop_empty: bool = False,
     classes: list[str] | None = None,
+    signed: str = "auto",
 ) -> Dataset:
     """Sparse points in svmlight (libsvm) format; `test` names a second file for the test set."""
     X, labels = read_svmlight(path, None)
     test_part = OwnPart(*read_svmlight(beside(path, test), X.shape[1])) if test else None
     part = OwnPart(X, labels, [str(row) for row in range(len(labels))])
-    return assemble(path, part, test_part, OwnOptions(test_fraction, seed, drop_empty, classes))
+    return assemble(path, part, test_part, OwnOptions(test_fraction, seed, drop_empty, classes, signed))
 
 
 def read_svmlight(path: Path, n_features: int | None) -> tuple[Matrix, list[Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
 from data_tools.errors import DataError, NoLabels, counted
 from data_tools.preprocessing import Preprocessing
+from data_tools.signed import in_two_parts, sentence, splits
 from data_tools.split import stratified_split
 
 OR_ON_THE_PAGE = "or label what a network has learned, on a page: nesi label {} --classes a,b,c."
@@ -26,6 +28,7 @@ class OwnOptions:
     seed: int = 0
     drop_empty: bool = False
     classes: list[str] | None = None  # their names, if some of them have no labeled point
+    signed: str = "no"  # see `data_tools.signed`
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ def assemble(
     if X.shape[0] != len(labels):
         raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
     X = _narrow(path, X)
+    if split := splits(X, options.signed):
+        preprocessing = replace(preprocessing or Preprocessing(int(X.shape[1])), signed=True)
+        if options.signed == "auto":
+            warnings.warn(f"{path}: {sentence(X)}", stacklevel=5)
+        X, image_shape = in_two_parts(X), None  # two halves side by side are no image
     words = [label_word(label) for label in labels]
     found = _classes(path, words, options.classes)
     number = {word: index for index, word in enumerate(found)}
@@ -64,6 +72,7 @@ def assemble(
     else:
         train_rows = rows
         X_test, y_test = _narrow(path, test.X), _test_labels(path, test.labels, number)
+        X_test = in_two_parts(X_test) if split else X_test
         if options.drop_empty:
             X_test, y_test = without_empty(X_test, y_test)
     return named_after(

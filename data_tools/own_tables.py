@@ -47,6 +47,7 @@ def load_table(
     drop_empty: bool = False,
     classes: list[str] | None = None,
     image_shape: tuple[int, int] | None = None,
+    signed: str = "auto",
 ) -> Dataset:
     """One point per row. The label is the column named label, class or target, else y, else the last one.
 
@@ -81,7 +82,7 @@ def load_table(
         if label is None:
             raise DataError(f"{path} has no column of labels, so {test_path} can't be used for testing; leave it out.")
         test_part = OwnPart(X_test, list(test_table.columns[label]))
-    options = OwnOptions(test_fraction, seed, drop_empty, classes)
+    options = OwnOptions(test_fraction, seed, drop_empty, classes, signed)
     return assemble(path, part, test_part, options, image_shape, preprocessing=preprocessing)
 
 

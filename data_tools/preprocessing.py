@@ -22,7 +22,7 @@ DECODERS = ("grey", "nist", "nist raw")
 class Preprocessing:
     """Plain data: it is stored as JSON with the weights."""
 
-    n_inputs: int
+    n_inputs: int  # as the files have them; the network has twice as many if they are `signed`
     image_shape: tuple[int, int] | None = None
     decoder: str = "grey"
     resize: bool = False  # images of any size are brought to `image_shape`
@@ -32,6 +32,7 @@ class Preprocessing:
     columns: tuple[str, ...] | None = None  # of a table with a header, in the order of the inputs
     label_column: str | int | None = None  # what is passed over in new tables, where it is there at all
     ignored_columns: tuple[str | int, ...] = ()
+    signed: bool = False  # positive and negative parts are inputs of their own
 
     def __post_init__(self) -> None:
         for words in (self.vocabulary, self.idf):
@@ -39,6 +40,10 @@ class Preprocessing:
                 raise DataError(f"{len(words)} words or weights for {self.n_inputs} inputs; give one per input.")
         if self.decoder not in DECODERS:
             raise DataError(f"the decoder of images is {self.decoder!r}, expected one of {', '.join(DECODERS)}.")
+
+    @property
+    def inputs_of_the_network(self) -> int:
+        return 2 * self.n_inputs if self.signed else self.n_inputs
 
     @property
     def word_weights(self) -> npt.NDArray[np.float64] | None:

@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from data_tools.signed import in_two_parts
 from nesi.errors import NesiError
 from nesi.estimator_files import OnDisk
 from nesi.estimator_inputs import (
@@ -24,6 +25,7 @@ from nesi.estimator_inputs import (
     class_indices,
     generator,
     points_and_labels,
+    settled_sign,
     soft_labels,
     split_labels,
     starting_points,
@@ -50,7 +52,7 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_subclasses : units of the first hidden layer, C; by default a sixth of the points (at least one per class,
         at most 10000), as for MNIST in the paper. In a committee: of each member.
     normalization : the constant A > n_features to which each point is normalised; by default 15 % above n_features,
-        and at least 100 above.
+        and at least 100 above. Features that are split count twice (signed).
     network : "ff", "r", "ff+" or "r+": feedforward or recurrent, "+" with self-labeling.
     epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
@@ -78,6 +80,8 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         labels are right.
     committee : separated softmax groups of n_subclasses units each, which learn from different random starts and whose
         mean is the answer (the paper's outlook); they cost as much time and memory as that many networks.
+    signed : "split" makes two inputs of each feature, one for its positive and one for its negative values; "auto" does
+        so if there are negative values in fit, with a warning; "no" refuses them.
     random_state : int, numpy Generator or RandomState, or None.
     verbose : 1 shows progress.
 
@@ -99,6 +103,7 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     self_labeled_ : share of points that the network labeled itself in every iteration.
     spread_ : how labels were spread and how well that went (docs/few-labels.md), None if they were not.
     normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
+    signed_ : whether features were split; then W_ has twice as many columns, those of the negative values last.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         n_init: int = 1,
         class_prior: Any = None,
         label_noise: Any = None,
+        signed: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -158,13 +164,14 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.n_init = n_init
         self.class_prior = class_prior
         self.label_noise = label_noise
+        self.signed = signed
         self.random_state = random_state
         self.verbose = verbose
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeSiClassifier:
-        """Learn from points X >= 0 (dense or sparse) and their labels; y=None means no labels at all.
+        """Learn from points X (dense or sparse) and their labels; y=None means no labels at all.
 
         A point with a weight of w counts as if it were there w times; with a weight of 0 as if it were not there.
         """
@@ -314,7 +321,8 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         cumulative = np.cumsum(self.R_, axis=1, dtype=np.float64)
         thresholds = rng.random(n_samples) * cumulative[k, -1]
         c = (cumulative[k] < thresholds[:, None]).sum(axis=1)
-        return rng.poisson(self.W_[c]).astype(np.float64), self.classes_[k]
+        y = rng.poisson(self.W_[c]).astype(np.float64)
+        return y[:, : self.n_features_in_] - y[:, self.n_features_in_ :] if self.signed_ else y, self.classes_[k]
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -336,7 +344,7 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _validated(self, X: Any, reset: bool) -> Any:
         """scikit-learn checks shape and type, `Observations` the values. A single feature has no direction."""
         fewest = 2 if reset else 1
-        return validate_data(
+        X = validate_data(
             self,
             X,
             accept_sparse="csr",
@@ -345,6 +353,9 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             ensure_min_features=fewest,
             reset=reset,
         )
+        if reset:
+            self.signed_ = settled_sign(X, self.signed)
+        return in_two_parts(X) if self.signed_ else X
 
     @property
     def _n_features_out(self) -> int:
@@ -353,7 +364,7 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
+        tags.input_tags.positive_only = self.signed == "no"
         tags.target_tags.required = False
         tags.transformer_tags.preserves_dtype = []  # activities have the type that the network computes with
         # T1.3 keeps the direction of a point and discards its length, and with it classes that differ in nothing else.

@@ -38,7 +38,7 @@ class OnDisk:
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX graph that has points as input and gives `label` and `probabilities` (needs 'nesi[onnx]')."""
         model: Any = self
-        content = model._network().onnx(model.classes_)
+        content = model._network().onnx(model.classes_, model.signed_)
         write_bytes(Path(path), content)
 
     @classmethod
@@ -60,7 +60,8 @@ class OnDisk:
             raise NesiError("Only a network that comes from_run knows how files become points.")
         from data_tools.new_points import load_new
 
-        return load_new(path, self.preprocessing_).X
+        X, D = load_new(path, self.preprocessing_).X, self.preprocessing_.n_inputs
+        return X[:, :D] - X[:, D:] if self.preprocessing_.signed else X
 
 
 def _save(model: Any, path: Path, X: Any = None) -> None:
@@ -88,6 +89,7 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
             "n_iter": int(model.n_iter_),
             "stopped": bool(model.stopped_),
             "converged": bool(model.converged_),
+            "signed": bool(model.signed_),
             "seen": [float(number) for number in model.seen_],
             "feature_names": None if columns is None else [str(name) for name in columns],
         },
@@ -95,6 +97,7 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
             "class_names": [str(name) for name in classes.tolist()],
             "preprocessing": {
                 "n_inputs": int(model.n_features_in_),
+                **({"signed": True} if model.signed_ else {}),
                 **({} if columns is None else {"columns": [str(name) for name in columns]}),
             },
         },
@@ -119,6 +122,8 @@ def _load(kind: type[Model], path: Path) -> Model:
         histories = {name: arrays[name] for name in _HISTORIES}
         model = _fitted(model, network, classes, stored["n_iter"], stored["seen"], histories)
         model.stopped_, model.converged_ = bool(stored["stopped"]), bool(stored["converged"])
+        if stored["signed"]:
+            model.signed_, model.n_features_in_ = True, network.W.shape[1] // 2
         if stored["feature_names"] is not None:
             model.feature_names_in_ = np.array(stored["feature_names"], dtype=object)
     except (KeyError, TypeError, ValueError) as error:
@@ -147,7 +152,8 @@ def _from_run(kind: type[Model], path: Path, run: str | None) -> Model:
     seen = (record["n_train"], record["labels"])
     model = _fitted(model, predictor.network, classes, record["iterations"], seen, histories)
     model.stopped_, model.converged_ = record["stopped_at"] is not None, record.get("converged_at") is not None
-    model.preprocessing_ = predictor.preprocessing
+    model.preprocessing_ = how = predictor.preprocessing
+    model.signed_, model.n_features_in_ = how.signed, how.n_inputs
     return model
 
 
@@ -160,7 +166,7 @@ def _fitted(
     model.W_, model.R_, model.classes_ = network.W, network.R, classes
     model.class_prior_ = label_model(network.n_classes, network.class_prior).prior
     model.n_subclasses_, model.normalization_ = len(network.W) // network.committee, network.A
-    model.n_features_in_ = network.W.shape[1]
+    model.n_features_in_, model.signed_ = network.W.shape[1], False
     model.n_iter_ = int(iterations)
     model.seen_ = (float(seen[0]), float(seen[1]))
     model._random = generator(model.random_state)

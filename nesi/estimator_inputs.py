@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from data_tools.signed import CHOICES, sentence, splits
 from nesi.config.values import shown
 from nesi.errors import NesiError
 from nesi.labels import UNLABELED
@@ -34,6 +35,8 @@ def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
     missing = _missing(names)
     labeled = ~(missing | _minus_one(names))
     known = names[labeled] if names.dtype != object else _of_one_type(names[labeled])
+    if known.dtype.kind == "f" and not np.isfinite(known).all():
+        raise NesiError("y holds an infinite number, but a class must be named by text or by a finite number.")
     if known.dtype.kind == "f" and missing.any() and (known == np.floor(known)).all():
         known = known.astype(np.int64)  # whole numbers that became floats only to make room for NaN
     if known.dtype.kind == "U" and (lost := [mark for mark in _LOST_MARKS if mark in known]):
@@ -118,6 +121,16 @@ def are_soft(y: Any) -> bool:
     except ValueError:
         raise NesiError("y has rows of different lengths, but must hold one label for each point.") from None
     return len(shape) == 2 and shape[1] > 1
+
+
+def settled_sign(X: Any, signed: Any) -> bool:
+    """Whether features are split into positive and negative parts, with a warning if nobody has asked for it."""
+    if not isinstance(signed, str) or signed not in CHOICES:
+        raise NesiError(f"signed is {shown(signed)}, but must be one of 'auto', 'split' or 'no'.")
+    split = splits(X, signed)
+    if split and signed == "auto":
+        warnings.warn(sentence(X), stacklevel=4)
+    return split
 
 
 def soft_labels(y: Any, n_points: int) -> np.ndarray:

@@ -143,7 +143,7 @@ def _check_values(X: Any) -> None:
     if values.size and values.min() < 0:
         raise NesiError(
             f"Negative values in data: the smallest is {values.min():g}, but all inputs must be >= 0; "
-            "shift or rescale the features."
+            "train with signed='split'."
         )
 
 

@@ -190,11 +190,14 @@ class TrainedNetwork:
     def _observed(self, X: Any) -> Observations:
         return X if isinstance(X, Observations) else Observations(X, self.A)
 
-    def onnx(self, classes: np.ndarray) -> bytes:
-        """An ONNX graph that answers as `posterior` does, with full posteriors; `classes` are called by these names."""
+    def onnx(self, classes: np.ndarray, signed: bool = False) -> bytes:
+        """An ONNX graph that answers as `posterior` does, with full posteriors; `classes` are called by these names.
+
+        If inputs are `signed`, the graph makes their positive and negative parts itself.
+        """
         model = self._label_model
         return posterior_graph(
-            self.W, self.R, self.A, self.network.recurrent, model.relative_prior, self.committee, classes
+            self.W, self.R, self.A, self.network.recurrent, model.relative_prior, self.committee, classes, signed
         )
 
     # ---- on disk -----------------------------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ def test_a_network_learns_the_same_however_labels_are_written(marked):
         (pd.cut(pd.Series([1.0, 2.0, 3.0]), 2), ("Interval", "text or by a number")),
         (pd.to_datetime(pd.Series(["2020-01-01", None, "2021-01-01"])), ("text or by a number",)),
         ([[0, 1], [1]], ("lengths",)),
+        (np.array([0, np.inf, 1]), ("infinite",)),
+        ([0.0, None, float("-inf")], ("infinite",)),
     ],
 )
 def test_labels_that_cannot_be_class_names_get_one_sentence(y, words):

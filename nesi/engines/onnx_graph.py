@@ -20,6 +20,7 @@ def posterior_graph(
     relative_prior: np.ndarray,
     committee: int,
     classes: np.ndarray,
+    signed: bool = False,
 ) -> bytes:
     """T1.3 to T1.6 without labels, for dense points in the type of W; `relative_prior` is K p(k).
 
@@ -53,14 +54,22 @@ def posterior_graph(
         "classes": names,
     }
     node = helper.make_node
+    given = "inputs" if signed else "points"
+    parts = [
+        node("Relu", ["points"], ["positive"]),
+        node("Neg", ["points"], ["opposite"]),
+        node("Relu", ["opposite"], ["negative"]),
+        node("Concat", ["positive", "negative"], ["inputs"], axis=1),
+    ]
     nodes = [
-        node("Cast", ["points"], ["in_float64"], to=TensorProto.DOUBLE),
+        *(parts if signed else []),
+        node("Cast", [given], ["in_float64"], to=TensorProto.DOUBLE),
         node("ReduceSum", ["in_float64", "inputs_axis"], ["total"], keepdims=1),
         node("Greater", ["total", "zero"], ["has_content"]),
         node("Where", ["has_content", "total", "one_in_float64"], ["divisor"]),
         node("Div", ["A_minus_D", "divisor"], ["scale_in_float64"]),
         node("Cast", ["scale_in_float64"], ["scale"], to=number),
-        node("Mul", ["points", "scale"], ["without_background"]),
+        node("Mul", [given, "scale"], ["without_background"]),
         node("Add", ["without_background", "one"], ["y"]),
         node("MatMul", ["y", "log_W"], ["bottom_up"]),
         node("Add", ["bottom_up", "top_down"], ["drive"]),
@@ -75,7 +84,7 @@ def posterior_graph(
     graph = helper.make_graph(
         nodes,
         "NeSi",
-        [helper.make_tensor_value_info("points", number, ["N", inputs])],
+        [helper.make_tensor_value_info("points", number, ["N", inputs // 2 if signed else inputs])],
         [
             helper.make_tensor_value_info("label", TensorProto.STRING if text else TensorProto.INT64, ["N"]),
             helper.make_tensor_value_info("probabilities", number, ["N", n_classes]),

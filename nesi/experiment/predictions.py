@@ -180,6 +180,6 @@ def _read(path: Path, stored: Mapping[str, Any] | None, network: TrainedNetwork)
         preprocessing = Preprocessing.from_json(about.get("preprocessing", default), str(path))
     except (AttributeError, TypeError, ValueError) as error:
         raise NesiError(f"{path}: damaged, its description of the data can't be read ({error}).") from None
-    if len(classes) != network.n_classes or preprocessing.n_inputs != network.W.shape[1]:
+    if len(classes) != network.n_classes or preprocessing.inputs_of_the_network != network.W.shape[1]:
         raise NesiError(f"{path}: damaged, its description of the data doesn't fit its weights.")
     return classes, preprocessing

@@ -46,7 +46,10 @@ class RunToLabel:
         """Words, or the columns of a table."""
         if self.dataset.vocabulary is not None or self.dataset.preprocessing is None:
             return self.dataset.vocabulary
-        return self.dataset.preprocessing.columns
+        how = self.dataset.preprocessing
+        if how.columns is not None and how.signed:
+            return [*how.columns, *(f"- {name}" for name in how.columns)]
+        return how.columns
 
     @property
     def test_set(self) -> tuple[Any, np.ndarray]:
