@@ -162,6 +162,7 @@ def _add_tune_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=_positive, metavar="N", help="use N labels in all, half for validation")
     parser.add_argument("--seed", type=int, metavar="S", help="set the seed: the same one gives the same trials")
     _add_set(parser)
+    parser.add_argument("--workers", type=_positive, metavar="N", help="make N trials in parallel on this machine")
     parser.add_argument("--optuna", type=_positive, metavar="TRIALS", help="search with Optuna instead of the grid")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write to DIR (default: runs/tune-<name of the file>)")
     parser.add_argument("--resume", action="store_true", help="keep the trials that DIR already holds")

@@ -209,6 +209,7 @@ def tune(options: argparse.Namespace) -> int:
         resume=options.resume,
         optuna_trials=options.optuna,
         data_dir=options.data_dir,
+        workers=options.workers,
         quiet=options.quiet,
     )
     return 0

@@ -38,10 +38,7 @@ class Observations:
         self.n_points, self.n_features = self._X.shape
         self.normalization = normalization
         if not normalization > self.n_features:
-            raise NesiError(
-                f"The normalization A is {normalization:g}, but must be larger than the number of inputs "
-                f"D = {self.n_features}: try A = {suggested_normalization(self.n_features):g}."
-            )
+            raise NesiError(f"The normalization A is {normalization:g}, but {larger_than_the_inputs(self.n_features)}")
         self._totals = self._checked_totals()
         if self.sparse:
             self._scaled = self._X.data * np.repeat(self.scale, np.diff(self._X.indptr))
@@ -183,6 +180,14 @@ def about_empty_points(count: int, n_points: int, learning: bool) -> str:
     """What whoever learns or answers says when some points have no content."""
     answer = "are left out of training" if learning else "get the prior over classes"
     return f"Points that are zero in every input: {count} of {n_points}; they say nothing about classes and {answer}."
+
+
+def larger_than_the_inputs(n_features: int) -> str:
+    """What is wrong with a normalization A that isn't, and what to do: the same words everywhere."""
+    return (
+        f"must be larger than the number of inputs D = {n_features}, as each of them gets a background of 1: "
+        f"try A = {suggested_normalization(n_features):g}."
+    )
 
 
 def suggested_normalization(n_features: int) -> float:

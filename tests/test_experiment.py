@@ -142,7 +142,7 @@ def test_resolved_parameters_are_a_parameter_file(finished: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"A": 64}, ["A is 64", "64 inputs", "try A: 164"]),
+        ({"A": 64}, ["A is 64", "D = 64", "try A = 164"]),
         ({"overrides": [{"networks": ["r"], "A": 10}]}, ["A is 10 (r with 20 labels)"]),
         ({"labels": [5000]}, ["labels: 5000 are asked for", "1438"]),
         ({"labels": ["all", 1438]}, ["'all' and 1438 are the same"]),

@@ -112,7 +112,6 @@ def test_optuna_stays_inside_the_grid(
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"tuning": None}, "no section 'tuning'"),
         ({"tuning": {**TUNING, "labels": 10}}, "two per class"),
         ({"tuning": {**TUNING, "labels": 100000}}, "100000 labels were asked for"),
         ({"tuning": {**TUNING, "grid": {"A": [10, 200]}}}, "A is 10, but must be larger"),
@@ -157,3 +156,58 @@ def test_trials_start_where_runs_would_start(
     assert 0 < random.min() < 0.05
     assert 0.95 < random.max() <= 1
     np.testing.assert_array_equal(given, stored)
+
+
+def test_a_file_without_a_grid_is_tuned_around_its_values(
+    closed_test_set: TrainingPartOnly, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, output, _ = tune(tmp_path, capsys, tuning=None, labels=[60], iterations=1, epsilon_W=0.2)
+    assert code == 0
+    stored = load_parameters(tmp_path / "out" / "params.yaml").tuning
+    assert stored is not None
+    assert stored.labels == 60
+    assert stored.grid == {
+        "C": [13, 40, 120],
+        "A": [109.3, 200.0, 472.0],
+        "epsilon_W": [0.2, pytest.approx(0.6)],
+        "threshold": [0.3, 0.6, 0.9],
+    }
+    assert output.count("validation error") == 21
+    assert "chosen: C = " in output
+    code, output, _ = tune(tmp_path, capsys, "--resume", tuning=None, labels=[60], iterations=1, epsilon_W=0.2)
+    assert code == 0  # the automatic grid is the same again
+
+
+def test_the_number_of_labels_alone_may_be_given(
+    closed_test_set: TrainingPartOnly, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = {"grid": {"epsilon_W": [0.5]}}
+    code, _, errors = tune(tmp_path, capsys, "--labels", 40, networks=["ff"], iterations=1, tuning=grid)
+    assert code == 0, errors
+    assert load_parameters(tmp_path / "out" / "params.yaml").tuning.labels == 40  # type: ignore[union-attr]
+
+
+def test_workers_make_the_same_trials_in_the_same_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {"iterations": 2, "threads": 1, "networks": ["ff+"]}
+    trials = {}
+    for name, options in (("alone", ()), ("together", ("--workers", "2"))):
+        (tmp_path / name).mkdir()
+        code, _, errors = tune(tmp_path / name, capsys, *options, **settings)
+        assert code == 0, errors
+        trials[name] = [
+            json.loads(line) for line in (tmp_path / name / "out" / "trials.jsonl").read_text().splitlines()
+        ]
+    assert len(trials["alone"]) == 6
+    assert [(trial["run"], trial["values"]) for trial in trials["alone"]] == [
+        (trial["run"], trial["values"]) for trial in trials["together"]
+    ]
+    assert all(0 <= trial["error"] <= 100 for trial in trials["together"])
+    assert (tmp_path / "together" / "out" / "tuned.yaml").is_file()
+
+
+def test_workers_and_optuna_exclude_each_other(
+    closed_test_set: TrainingPartOnly, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, errors = tune(tmp_path, capsys, "--workers", 2, "--optuna", 3)
+    assert code == 2
+    assert "--workers is for the grid" in errors

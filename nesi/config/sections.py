@@ -22,15 +22,15 @@ class FieldLabelOptions(Section):
 class TuningOptions(Section):
     """What `python -m nesi tune` searches: the number of labels it may use, and the values of each free parameter."""
 
-    labels: Count
-    grid: dict[str, Annotated[list[Any], Field(min_length=1)]]
+    labels: Count | None = None  # by default as many as the file has at most
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None  # by default around the values of the file
     repeats: Size = 1
 
     @field_validator("grid")
     @classmethod
-    def _values_are_numbers(cls, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def _values_are_numbers(cls, grid: dict[str, list[Any]] | None) -> dict[str, list[Any]] | None:
         tunable = chosen(NetworkParameters, "tunable")
-        for key, values in grid.items():
+        for key, values in (grid or {}).items():
             if key not in tunable:
                 raise ValueError(f"{shown(key)} cannot be tuned; choose from {', '.join(tunable)}")
             for value in values:

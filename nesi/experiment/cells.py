@@ -17,7 +17,7 @@ from nesi.errors import NesiError
 from nesi.experiment.first_layers import OF_THE_RUN, first_layer_settings, learns_side_by_side
 from nesi.experiment.tasks import RunData, RunTask
 from nesi.labels import UNLABELED
-from nesi.observations import about_empty_points, has_content, suggested_normalization
+from nesi.observations import about_empty_points, has_content, larger_than_the_inputs
 from nesi.storage.experiment_directory import DatasetDescription, ExperimentDirectory, run_name
 from nesi.threads import threads_for
 
@@ -114,7 +114,10 @@ def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
     for entry in parameters.labels:
         labels = available if entry == "all" else entry
         if labels > available:
-            raise NesiError(f"labels: {labels} are asked for, but {data.name} has {available} labeled training points.")
+            raise NesiError(
+                f"labels: {labels} are asked for, but {data.name} has {available} labeled training points; "
+                "ask for fewer with --labels, or for all."
+            )
         if any(labels == cell.labels for cell in cells):
             raise NesiError(f"labels: 'all' and {labels} are the same for {data.name}; leave one of them out.")
         cells += [
@@ -133,10 +136,7 @@ def _cells(parameters: ExperimentParameters, data: RunData) -> list[Cell]:
 def _check_normalization(cell: Cell, data: RunData) -> None:
     inputs, A = data.X_train.shape[1], cell.parameters.A
     if inputs >= A:
-        raise NesiError(
-            f"A is {A:g} ({cell.network} with {cell.labels} labels), but must be larger than the {inputs} inputs of "
-            f"{data.name}, since every input gets a background of 1; try A: {suggested_normalization(inputs):g}."
-        )
+        raise NesiError(f"A is {A:g} ({cell.network} with {cell.labels} labels), but {larger_than_the_inputs(inputs)}")
 
 
 def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_time: bool) -> int:

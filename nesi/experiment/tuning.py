@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import multiprocessing
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,18 +25,20 @@ from nesi.config.reading import load_parameters
 from nesi.config.sections import TuningOptions
 from nesi.errors import NesiError, TrainingFailed
 from nesi.experiment.cells import load_dataset
+from nesi.experiment.default_grid import complete_options
 from nesi.experiment.trainers import new_trainer
 from nesi.labels import UNLABELED, mask_labels, tuning_split
 from nesi.networks import NETWORKS, get_network
-from nesi.observations import about_empty_points, has_content
+from nesi.observations import about_empty_points, has_content, larger_than_the_inputs
 from nesi.report.figures import save_figure, search_picture
 from nesi.seeds import random_stream
 from nesi.storage.records import append_record, repair_records, write_text
 from nesi.storage.tentative import tentative
-from nesi.threads import limited_threads, threads_for
+from nesi.threads import limited_threads, thread_environment, threads_for
 
 Values = dict[str, Any]
 Trial = dict[str, Any]
+Grid = dict[str, list[Any]]
 TRIALS = "trials.jsonl"
 _TRIAL_KEYS = {"run": int, "network": str, "values": dict, "error": (int, float), "errors": list}
 
@@ -56,6 +61,7 @@ def tuning_data(parameters: ExperimentParameters, options: TuningOptions, datase
         sentence = about_empty_points(int((~filled).sum()), len(filled), learning=True)
         print(f"warning: {sentence}", file=sys.stderr)
     y = np.where(filled, np.asarray(dataset.y_train), UNLABELED)
+    assert options.labels is not None  # filled in by `complete_options`
     rng = random_stream(parameters.seed, "tuning labels", parameters.dataset, options.labels)
     trained, validating = tuning_split(y, options.labels, rng)
     kept = np.setdiff1d(np.flatnonzero(filled), validating)
@@ -75,23 +81,26 @@ def tune(
     resume: bool = False,
     optuna_trials: int | None = None,
     data_dir: Path | None = None,
+    workers: int | None = None,
     quiet: bool = False,
 ) -> ExperimentParameters:
     """Search, and write `tuned.yaml`, `trials.jsonl` and `search.png` to `directory`; returns the tuned parameters."""
-    options = parameters.tuning
-    if options is None:
+    if workers is not None and optuna_trials is not None:
         raise NesiError(
-            "there is nothing to tune: the parameter file has no section 'tuning' with 'labels' and 'grid'."
+            "--workers is for the grid, whose trials don't depend on each other; leave it out with --optuna."
         )
+    dataset = load_dataset(parameters, data_dir)
+    options = complete_options(parameters, dataset)
+    parameters = parameters.changed(tuning=options)
+    assert options.labels is not None
     with tentative(directory, ["params.yaml"], lambda: (directory / TRIALS).exists()):
         known = _earlier_trials(parameters, directory, resume)
-        data = tuning_data(parameters, options, load_dataset(parameters, data_dir))
-        _check_grid(parameters, options, data)
+        data = tuning_data(parameters, options, dataset)
+        grid = _checked_grid(parameters, options, data)
         write_text(directory / "params.yaml", parameters.to_yaml())
-        search = _Search(parameters, options, data, directory, known, quiet)
-        with limited_threads(
-            parameters.threads or threads_for(data.X, int(max(options.grid.get("C", [parameters.C]))))
-        ):
+        search = _Search(parameters, grid, data, directory, known, quiet)
+        threads = parameters.threads or threads_for(data.X, int(max(grid.get("C", [parameters.C]))))
+        with limited_threads(threads), search.executed_by(workers):
             best = search.first_stage(optuna_trials)
             best |= search.second_stage(best)
         tuned = parameters.changed(**best)
@@ -99,7 +108,7 @@ def tune(
             directory / "tuned.yaml",
             f"# Tuned with {options.labels} labels, half of them for validation.\n{tuned.to_yaml()}",
         )
-        keys: list[str] = [key for key in options.grid if key in best]
+        keys: list[str] = [key for key in grid if key in best]
         title = f"{parameters.dataset}: {len(search.trials)} trials, {len(data.y_validation)} validation labels"
         save_figure(search_picture(search.trials, keys, best, title), directory / "search.png")
     chosen = ", ".join(f"{key} = {value}" for key, value in best.items())
@@ -111,45 +120,71 @@ class _Search:
     def __init__(
         self,
         parameters: ExperimentParameters,
-        options: TuningOptions,
+        grid: Grid,
         data: TuningData,
         directory: Path,
         known: list[Trial],
         quiet: bool,
     ) -> None:
-        self.parameters, self.options, self.data = parameters, options, data
+        self.parameters, self.grid, self.data = parameters, grid, data
         self.directory, self.quiet = directory, quiet
+        self._pool: ProcessPoolExecutor | None = None
         self.trials: list[Trial] = []
         self._known = {_key(trial["network"], trial["values"]): trial for trial in known}
+
+    @contextlib.contextmanager
+    def executed_by(self, workers: int | None) -> Iterator[None]:
+        """Trials of a grid in parallel, each in one thread of a process of its own; one after the other by default."""
+        if workers is None or workers == 1:
+            yield
+            return
+        # spawn, not fork: numba's and BLAS's threads do not survive a fork.
+        context, given = multiprocessing.get_context("spawn"), (self.parameters, self.data)
+        with thread_environment(1), ProcessPoolExecutor(workers, context, _prepare_worker, given) as self._pool:
+            try:
+                yield
+            except BaseException:
+                self._pool.shutdown(cancel_futures=True)
+                raise
 
     def first_stage(self, optuna_trials: int | None) -> Values:
         """C, A and the learning rates of r-NeSi (of ff-NeSi if the file has no recurrent network)."""
         network = "r" if any(get_network(name).recurrent for name in self.parameters.networks) else "ff"
-        grid: dict[str, list[Any]] = {key: values for key, values in self.options.grid.items() if key != "threshold"}
+        grid = {key: values for key, values in self.grid.items() if key != "threshold"}
         if not grid:
             return {}
-        evaluate: Callable[[Values], Trial] = lambda values: self.evaluate(network, values)  # noqa: E731
         if optuna_trials is not None:
-            _search_with_optuna(evaluate, grid, optuna_trials, self.parameters.seed)
+            _search_with_optuna(
+                lambda values: self.evaluate_all(network, [values])[0], grid, optuna_trials, self.parameters.seed
+            )
         else:
-            for values in _combinations(grid):
-                evaluate(values)
+            self.evaluate_all(network, list(_combinations(grid)))
         return dict(_best([trial for trial in self.trials if trial["network"] == network])["values"])
 
     def second_stage(self, fixed: Values) -> Values:
         """Only the threshold, with everything else kept, for the networks that label their own data."""
-        thresholds = self.options.grid.get("threshold")
+        thresholds = self.grid.get("threshold")
         labeling = [name for name in self.parameters.networks if get_network(name).self_labeling]
         if not thresholds or not labeling:
             return {}
         network = max(labeling, key=lambda name: NETWORKS[name].recurrent)
-        trials = [self.evaluate(network, {**fixed, "threshold": value}) for value in thresholds]
+        trials = self.evaluate_all(network, [{**fixed, "threshold": value} for value in thresholds])
         return {"threshold": _best(trials)["values"]["threshold"]}
 
-    def evaluate(self, network: str, values: Values) -> Trial:
+    def evaluate_all(self, network: str, several: list[Values]) -> list[Trial]:
+        """In the given order, whoever executes them; a trial that is known is not made again."""
+        new = [values for values in several if _key(network, values) not in self._known]
+        made: Iterator[list[float]]
+        if self._pool is None:
+            made = (validation_errors(self.parameters, self.data, network, values) for values in new)
+        else:
+            made = self._pool.map(_errors_by_worker, [network] * len(new), new)
+        return [self._noted(network, values, made) for values in several]
+
+    def _noted(self, network: str, values: Values, made: Iterator[list[float]]) -> Trial:
         trial = self._known.get(_key(network, values))
         if trial is None:
-            errors = [self._validation_error(network, values, repeat) for repeat in range(self.options.repeats)]
+            errors = next(made)
             trial = {
                 "run": len(self.trials) + 1,
                 "network": network,
@@ -164,17 +199,37 @@ class _Search:
             print(f"[{len(self.trials)}] {network}: {shown}: {trial['error']:.2f} % validation error", flush=True)
         return trial
 
-    def _validation_error(self, network: str, values: Values, repeat: int) -> float:
-        """Every trial starts from the same random numbers: a difference is then due to the parameters."""
-        data = self.data
-        cell = self.parameters.for_cell(network, self.options.labels, len(data.labels)).changed(**values)
-        rng = random_stream(self.parameters.seed, "tuning training", self.parameters.dataset, repeat)
+
+def validation_errors(parameters: ExperimentParameters, data: TuningData, network: str, values: Values) -> list[float]:
+    """One for each repeat. Every trial starts from the same random numbers: a difference is due to the parameters."""
+    options = parameters.tuning
+    assert options is not None
+    assert options.labels is not None
+    errors = []
+    for repeat in range(options.repeats):
+        cell = parameters.for_cell(network, options.labels, len(data.labels)).changed(**values)
+        rng = random_stream(parameters.seed, "tuning training", parameters.dataset, repeat)
         trainer = new_trainer(cell, network, data.X, data.labels, data.n_classes, rng, run=repeat + 1)
+        error = 100.0  # useless weights are as wrong as can be
         with contextlib.suppress(TrainingFailed):
             for _ in trainer:
                 pass
-            return trainer.trained().percent_error(data.X_validation, data.y_validation)
-        return 100.0  # useless weights are as wrong as can be
+            error = trainer.trained().percent_error(data.X_validation, data.y_validation)
+        errors.append(error)
+    return errors
+
+
+_OF_THIS_WORKER: list[tuple[ExperimentParameters, TuningData]] = []
+
+
+def _prepare_worker(parameters: ExperimentParameters, data: TuningData) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends the workers
+    _OF_THIS_WORKER[:] = [(parameters, data)]
+
+
+def _errors_by_worker(network: str, values: Values) -> list[float]:
+    with limited_threads(1):
+        return validation_errors(*_OF_THIS_WORKER[0], network, values)
 
 
 def _best(trials: list[Trial]) -> Trial:
@@ -215,17 +270,18 @@ def _search_with_optuna(
     optuna.create_study(direction="minimize", sampler=sampler).optimize(objective, n_trials=trials)
 
 
-def _check_grid(parameters: ExperimentParameters, options: TuningOptions, data: TuningData) -> None:
-    inputs = data.X.shape[1]
-    for value in options.grid.get("A", [parameters.A]):
+def _checked_grid(parameters: ExperimentParameters, options: TuningOptions, data: TuningData) -> Grid:
+    inputs, grid = data.X.shape[1], options.grid or {}
+    for value in grid.get("A", [parameters.A]):
         if value <= inputs:
-            raise NesiError(f"tuning.grid: A is {value}, but must be larger than the {inputs} inputs; leave it out.")
-    for value in options.grid.get("C", []):
+            raise NesiError(f"tuning.grid: A is {value:g}, but {larger_than_the_inputs(inputs)}")
+    for value in grid.get("C", []):
         if value != int(value) or value < 1:
             raise NesiError(f"tuning.grid: C is {value}, but must be an integer of at least 1.")
-    for value in options.grid.get("threshold", []):
+    for value in grid.get("threshold", []):
         if value > 1:
             raise NesiError(f"tuning.grid: threshold is {value}, but must lie between 0 and 1.")
+    return grid
 
 
 def _earlier_trials(parameters: ExperimentParameters, directory: Path, resume: bool) -> list[Trial]:
