@@ -40,7 +40,7 @@ from nesi.spreading.spread import spreading_advice
 from nesi.trained import TrainedNetwork
 from nesi.training.initialization import Start, resolved_start
 from nesi.training.settings import EstimatorSettings, TrainingSettings
-from nesi.training.stopping import self_labeling_advice
+from nesi.training.stopping import longer_or_faster, self_labeling_advice
 from nesi.training.trainer import Trainer
 
 
@@ -184,12 +184,16 @@ class NeSiClassifier(OnDisk, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         trainer = self._best_trained(X, labels, weights)
         unlabeled = 1 - float(np.mean(labeled))
         if trainer.settings.network_kind.self_labeling and (
-            advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled)
+            advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled, self._remedy())
         ):
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         if (advice := spreading_advice(trainer.account().get("spread"))) is not None:
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         return self._keep(trainer)
+
+    def _remedy(self) -> str:
+        more, faster = longer_or_faster(self.max_iter, self.epsilon_r)
+        return f"max_iter={more}, or epsilon_r={faster:g}"
 
     def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None) -> Trainer:
         """A trained network; of several starts the one with the highest likelihood, which needs no further label."""

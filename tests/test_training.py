@@ -11,7 +11,7 @@ from nesi import NeSiClassifier
 from nesi.errors import NesiError, TrainingFailed
 from nesi.observations import Observations
 from nesi.training.initialization import initial_weights, units_of_classes
-from nesi.training.stopping import LikelihoodDrop, self_labeling_advice
+from nesi.training.stopping import LikelihoodDrop, longer_or_faster, self_labeling_advice
 from nesi.training.trainer import TrainingSettings
 
 NETWORKS = ["ff", "r", "ff+", "r+"]
@@ -358,3 +358,11 @@ def test_weights_that_vanish_stay_at_a_floor_and_zeros_stay_zero(settings):
 def test_training_that_ends_before_self_labeling_gets_advice(share, unlabeled, words):
     advice = self_labeling_advice(share, unlabeled)
     assert advice is None if words is None else words in advice
+    with_remedy = self_labeling_advice(share, unlabeled, "epsilon_r=1")
+    assert with_remedy is None if words is None else with_remedy.endswith("(try epsilon_r=1).")
+
+
+def test_the_advice_is_to_train_longer_or_faster():
+    assert longer_or_faster(100, 0.2) == (200, 1.0)
+    assert longer_or_faster(0, 0.1) == (100, 0.5)
+    assert longer_or_faster(50, 2.0) == (100, 2.0)

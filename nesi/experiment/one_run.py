@@ -34,7 +34,7 @@ from nesi.storage.records import Record, StorageError
 from nesi.threads import limited_threads
 from nesi.trained import TrainedNetwork
 from nesi.training.side_by_side import SideBySideTrainer
-from nesi.training.stopping import self_labeling_advice
+from nesi.training.stopping import longer_or_faster, self_labeling_advice
 from nesi.training.trainer import Trainer
 
 
@@ -68,7 +68,11 @@ def train_run(
             run.first_layer()
         run.train()
         if task.labels_points_itself:
-            advice = self_labeling_advice(trainer.history["self_labeled"], float(np.mean(labels < 0)))
+            settings = task.parameters
+            more, faster = longer_or_faster(settings.iterations_R or settings.iterations, settings.epsilon_R)
+            name = "iterations_R" if settings.greedy else "iterations"
+            remedy = f"--set {name}={more}, or epsilon_R={faster:g}"
+            advice = self_labeling_advice(trainer.history["self_labeled"], float(np.mean(labels < 0)), remedy)
             if advice is not None:
                 warn(f"{task.name}: {advice}")
         if (advice := spreading_advice(trainer.account().get("spread"))) is not None:

@@ -70,11 +70,12 @@ def has_converged(
     return lowest <= rise(likelihood) < tolerance and rise(share) < 1e-3
 
 
-def self_labeling_advice(share: list[float], unlabeled: float) -> str | None:
+def self_labeling_advice(share: list[float], unlabeled: float, try_this: str | None = None) -> str | None:
     """What to say of a network with self-labeling that ended before self-labeling did; None if there is nothing.
 
-    `share`: how many of all points it labeled itself in each iteration; `unlabeled`: how many have no label. It sets in
-    late with few labels, and with few units, as R = 1/C is large then and a label changes little of it.
+    `share`: how many of all points it labeled itself in each iteration; `unlabeled`: how many have no label;
+    `try_this`: the remedy in the words of the caller. It sets in late with few labels, and with few units, as R = 1/C is
+    large then and a label changes little of it.
     """
     if not share or unlabeled <= 0:
         return None
@@ -84,4 +85,10 @@ def self_labeling_advice(share: list[float], unlabeled: float) -> str | None:
         state = f"labels {100 * share[-1]:.1f} % of the points itself, and more with every iteration"
     else:
         return None
-    return f"at the end of training the network {state}: more iterations of the second layer may lower the error."
+    remedy = "more iterations of the second layer may lower the error, or a higher learning rate there"
+    return f"at the end of training the network {state}: {remedy}{f' (try {try_this})' if try_this else ''}."
+
+
+def longer_or_faster(iterations: int, rate: float) -> tuple[int, float]:
+    """What to try: twice as many iterations, or five times the learning rate, but no more than 1."""
+    return 2 * iterations or 100, max(rate, min(5 * rate, 1.0))
