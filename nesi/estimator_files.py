@@ -75,7 +75,7 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
         else:
             parameters[name] = _plain(name, value)
     if X is not None:
-        arrays[QUANTILES] = log_likelihood_quantiles(network, X)
+        arrays[QUANTILES] = log_likelihood_quantiles(network, model._validated(X, reset=False))
     classes = model.classes_
     if classes.dtype.kind not in "OUbiuf":
         raise NesiError(f"classes of type {classes.dtype} can't be saved; name the classes by text or by numbers.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,13 @@ def _parameters(
     options = {key.removeprefix("data."): value for key, value in changes.items() if key.startswith("data.")}
     if classes is not None:
         options["classes"] = classes
-    try:
-        dataset = data_tools.load(data, data_dir=data_dir, **options)
-    except NoLabels:
-        options["classes"] = _asked_for(data)
-        dataset = data_tools.load(data, data_dir=data_dir, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the run says the same when it loads the data
+        try:
+            dataset = data_tools.load(data, data_dir=data_dir, **options)
+        except NoLabels:
+            options["classes"] = _asked_for(data)
+            dataset = data_tools.load(data, data_dir=data_dir, **options)
     labeled = int(np.count_nonzero(dataset.y_train >= 0))
     if labeled == len(dataset.y_train):
         raise NesiError(

@@ -78,6 +78,15 @@ class LabelingSession:
             self._round = TrainingRound(self._run, self.directory, answers, given, self._log.digest)
             self._round.start()
 
+    def wait(self) -> None:
+        """Until training with the answers is done."""
+        if self._round is not None:
+            self._round.wait()
+
+    def examples(self, field: int) -> list[int]:
+        """Training points that the field has most to do with."""
+        return self._run.examples(field, SHOWN_EXAMPLES)
+
     def stop_training(self) -> None:
         if self._round is not None:
             self._round.stop()

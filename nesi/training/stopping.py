@@ -74,8 +74,8 @@ def self_labeling_advice(share: list[float], unlabeled: float, try_this: str | N
     """What to say of a network with self-labeling that ended before self-labeling did; None if there is nothing.
 
     `share`: how many of all points it labeled itself in each iteration; `unlabeled`: how many have no label;
-    `try_this`: the remedy in the words of the caller. It sets in late with few labels, and with few units, as R = 1/C is
-    large then and a label changes little of it.
+    `try_this`: the remedy in the words of the caller. It sets in late with few labels, and with few units, as R = 1/C
+    is large then and a label changes little of it.
     """
     if not share or unlabeled <= 0:
         return None
