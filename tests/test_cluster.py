@@ -17,7 +17,7 @@ import nesi
 from nesi.errors import NesiError
 from nesi.experiment.cluster import _run_on_worker
 
-pytest.importorskip("distributed", reason="Dask is an extra: pip install 'nesi[cluster]'")
+distributed = pytest.importorskip("distributed", reason="Dask is an extra: pip install 'nesi[cluster]'")
 
 LONG = {"iterations": 150, "C": 60, "networks": ["r", "ff+"], "runs": 2, "checkpoint_seconds": 0.0}
 
@@ -60,6 +60,8 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list["subprocess.Popen[bytes]
     options += ("--preload", str(ROOT / "tests" / "programs" / "held_run.py"))
     workers = [run("dask_worker", address, *options) for _ in range(2)]
     try:
+        with distributed.Client(address, timeout=120, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=120)  # a busy machine takes its time to start them
         yield address, workers
     finally:
         for process in reversed(started):
