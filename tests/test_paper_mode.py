@@ -23,6 +23,7 @@ OUR_WAYS = {
 # Of the experiments that the paper has; what is not here has 500 iterations.
 ITERATIONS = {"newsgroups20": 200, "newsgroups6": 200, "minibatch": 200, "nist_digits_60000": 2000}
 NOT_IN_THE_PAPER = {"quickstart", "newsgroups20_tuned", "nist_vowels", "nist_vowels_raw"}
+NOT_IN_THE_PAPER |= {"mnist_few_labels", "newsgroups20_few_labels", "emnist_digits_few_labels"}
 
 
 def in_paper_mode(path: Path, **changes: Any) -> Any:
