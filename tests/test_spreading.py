@@ -15,7 +15,7 @@ from nesi.errors import NesiError
 from nesi.spreading.graph import Graph, graph_of_neighbours, graph_of_units, one_hot
 from nesi.spreading.kernels import BalancedClasses, Walk, balanced_function
 from nesi.spreading.partition import NamedParts, balanced_rounds, partition_of_least_energy, spread_from_labels
-from nesi.spreading.spread import Spreading
+from nesi.spreading.spread import WAYS, Spreading
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -177,7 +177,7 @@ def test_the_members_of_a_committee_share_one_graph() -> None:
 
 class Digits(NamedTuple):
     X_train: np.ndarray
-    labels: np.ndarray  # one for each class
+    labels: np.ndarray  # three for each class
     X_test: np.ndarray
     y_test: np.ndarray
 
@@ -188,7 +188,7 @@ def digits():
     X, y = load_digits(n_class=4, return_X_y=True)
     labels = np.full(500, -1)
     for k in range(4):
-        labels[np.flatnonzero(y == k)[2]] = k
+        labels[np.flatnonzero(y == k)[:3]] = k
     return Digits(X[:500], labels, X[500:], y[500:])
 
 
@@ -200,7 +200,6 @@ def test_units_carry_labels_to_all_points(digits) -> None:
     np.testing.assert_array_equal(plain.W_, spread.W_)  # the first layer has not heard of it
     assert spread.n_iter_ == plain.n_iter_ // 2 + 1
     assert spread.spread_["over"] == "units"
-    assert spread.score(data.X_test, data.y_test) > plain.score(data.X_test, data.y_test)
     assert spread.score(data.X_test, data.y_test) > 0.9
 
 
@@ -213,7 +212,7 @@ def test_a_recurrent_network_learns_on(digits) -> None:
     assert names == ["first"] * 10 + ["spread"] + ["both"] * 10
     about = trainer.account()["spread"]
     assert about["over"] == "units"
-    assert about["way"] in ("parts", "walk")
+    assert about["way"] in WAYS
     assert trainer.trained().percent_error(data.X_test, data.y_test) < 25
 
 
@@ -271,7 +270,7 @@ def test_auto_takes_units_where_there_are_many(digits) -> None:
     ("settings", "sentence"),
     [
         ({"spread": "units"}, "needs a first layer that is trained first"),
-        ({"spread": "points", "n_subclasses": 3}, "fewer units"),
+        ({"spread": "points", "n_subclasses": 3}, "must be at least 4"),
         ({"spread": "points", "label_noise": 0.1}, "for labels that name a class for certain"),
         ({"spread": "everywhere"}, "spread"),
     ],

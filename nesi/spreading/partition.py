@@ -15,7 +15,7 @@ _ROUNDS = 20
 _NAMING_STEPS = 3
 _LEAST_MEMBERSHIP = 1e-6
 _SETTLED = 1e-4  # share of the points that still change their class
-_STARTS = 4
+_MORE_POINTS = (1.0, 0.3, 0.0, 0.0)  # times the mean size of a unit, one for each start
 
 
 def spread_from_labels(graph: Graph, labels: np.ndarray, n_classes: int) -> np.ndarray:
@@ -80,23 +80,31 @@ def _misses(classes: np.ndarray, shares: np.ndarray, slack: float) -> int:
 
 
 def _spectral_groups(graph: Graph, n_groups: int, rng: np.random.Generator) -> list[np.ndarray]:
-    S, scale = graph.S, 1 / np.sqrt(np.maximum(graph.unit_sizes, np.finfo(np.float32).tiny))
-    scale[graph.unit_sizes == 0] = 0
-    n_units = len(scale)
+    """Groups of points in the space of the leading eigenvectors.
 
-    def walk_of_units(v: np.ndarray) -> np.ndarray:
-        return scale * (S.T @ (S @ (scale * v.ravel())))
-
-    operator = LinearOperator((n_units, n_units), matvec=walk_of_units, dtype=np.float64)
-    values, vectors = eigsh(operator, k=n_groups, which="LA", tol=1e-4, v0=rng.random(n_units))
-    places = S @ (scale[:, None] * vectors) / np.sqrt(np.maximum(values, 1e-9))
-    directions = places / np.maximum(np.linalg.norm(places, axis=1, keepdims=True), 1e-12)
+    In a large graph these belong to tiny groups that hardly any walk leaves, unless every unit also leads to all
+    others, as often as it would with some more points. Small graphs are better left as they are. So both are tried.
+    """
     groups = []
-    for start in range(_STARTS):
-        space = directions if start % 2 else places
+    for more in _MORE_POINTS:
+        extra = more * float(graph.unit_sizes.mean())
+        scale = 1 / np.sqrt(np.maximum(graph.unit_sizes + extra, np.finfo(np.float32).tiny))
+        scale[graph.unit_sizes + extra == 0] = 0
+        walk = _walk_of_units(graph, scale, extra)
+        _, vectors = eigsh(walk, k=n_groups, which="LA", tol=1e-6, v0=rng.random(len(scale)))
+        places = graph.S @ (scale[:, None] * vectors)
+        directions = places / np.maximum(np.linalg.norm(places, axis=1, keepdims=True), 1e-12)
         seed = int(rng.integers(2**31))
-        groups.append(KMeans(n_groups, n_init=1, random_state=seed).fit_predict(space))
+        groups.append(KMeans(n_groups, n_init=3, random_state=seed).fit_predict(directions))
     return groups
+
+
+def _walk_of_units(graph: Graph, scale: np.ndarray, extra: float) -> LinearOperator:
+    def step(v: np.ndarray) -> np.ndarray:
+        scaled = scale * v.ravel()
+        return scale * (graph.S.T @ (graph.S @ scaled) + extra * scaled.mean())
+
+    return LinearOperator((len(scale), len(scale)), matvec=step, dtype=np.float64)
 
 
 class NamedParts:
