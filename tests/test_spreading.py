@@ -192,14 +192,18 @@ def digits():
     return Digits(X[:500], labels, X[500:], y[500:])
 
 
-def test_units_carry_labels_to_all_points(digits) -> None:
-    data, labels = digits, digits.labels
+def test_units_carry_one_label_per_class_to_all_points(digits) -> None:
+    data = digits
+    labels = np.full(500, -1)
+    for k in range(4):
+        labels[np.flatnonzero(digits.labels == k)[0]] = k
     settings = {"n_subclasses": 60, "committee": 3, "normalization": 300.0, "greedy": True, "max_iter": 20}
     plain = make_model(**settings, network="ff").fit(data.X_train, labels)
     spread = make_model(**settings, network="ff", spread="units").fit(data.X_train, labels)
     np.testing.assert_array_equal(plain.W_, spread.W_)  # the first layer has not heard of it
     assert spread.n_iter_ == plain.n_iter_ // 2 + 1
     assert spread.spread_["over"] == "units"
+    assert plain.score(data.X_test, data.y_test) < 0.75  # with so few labels, units that met none know nothing
     assert spread.score(data.X_test, data.y_test) > 0.9
 
 
