@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from nesi.config.values import shown
 from nesi.errors import NesiError
-from nesi.estimator_inputs import generator, split_labels
+from nesi.estimator.inputs import generator, split_labels
 
 
 class LabeledKFold:

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from small_networks import make_data, make_model
 
 from nesi import NeSiClassifier, NesiError
-from nesi.estimator_inputs import split_labels
+from nesi.estimator.inputs import split_labels
 from nesi.model_selection import LabeledKFold
 
 pytestmark = pytest.mark.usefixtures("one_thread")

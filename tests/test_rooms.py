@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = (
     "config",
     "engines",
+    "estimator",
     "experiment",
     "fields",
     "labeling",
@@ -28,11 +29,13 @@ NEVER = {
     "engines": set(ROOMS) - {"engines", "config"},
     "storage": set(ROOMS) - {"storage", "config"},
     "spreading": set(ROOMS) - {"spreading", "engines"},
-    "training": {"experiment", "report", "labeling", "storage", "fields"},
-    "fields": {"experiment", "report", "labeling", "legacy", "storage"},
-    "report": {"training", "engines", "experiment", "labeling", "legacy"},
-    "experiment": {"labeling"},
-    "legacy": {"labeling", "report"},
+    "training": {"estimator", "experiment", "report", "labeling", "storage", "fields"},
+    "fields": {"estimator", "experiment", "report", "labeling", "legacy", "storage"},
+    "report": {"training", "engines", "estimator", "experiment", "labeling", "legacy"},
+    "experiment": {"estimator", "labeling"},
+    "legacy": {"estimator", "labeling", "report"},
+    "labeling": {"estimator"},
+    "estimator": {"labeling", "legacy", "report"},
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from nesi.errors import NesiError
-from nesi.estimator_inputs import generator
+from nesi.estimator.inputs import generator
 from nesi.experiment.likeness import QUANTILES, log_likelihood_quantiles
 from nesi.experiment.predictions import Predictor, kept_run
 from nesi.label_model import label_model
