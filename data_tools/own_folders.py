@@ -140,7 +140,7 @@ def _text_dataset(path: Path, train: list[Entry], test: list[Entry] | None, opti
     from sklearn.feature_extraction.text import CountVectorizer
 
     # Count first: the weights may only be learned from the training set of the split.
-    texts = [_read_text(file) for file, _ in train]
+    texts = [read_text(file) for file, _ in train]
     try:
         vocabulary = CountVectorizer(dtype=np.float32).fit(texts).get_feature_names_out().tolist()
     except ValueError as error:
@@ -176,10 +176,10 @@ def count_words(files: list[Path], vocabulary: Sequence[str]) -> sparse.csr_matr
     from sklearn.feature_extraction.text import CountVectorizer
 
     counter = CountVectorizer(dtype=np.float32, vocabulary=list(vocabulary))
-    return sparse.csr_matrix(counter.transform([_read_text(file) for file in files]))
+    return sparse.csr_matrix(counter.transform([read_text(file) for file in files]))
 
 
-def _read_text(file: Path) -> str:
+def read_text(file: Path) -> str:
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -13,6 +13,7 @@ from nesi.labeling.answers import AnswerLog
 from nesi.labeling.pictures import picture, words
 from nesi.labeling.run_to_label import run_to_label
 from nesi.labeling.session import Busy, LabelingSession, UnknownField, class_keys
+from nesi.labeling.texts import LONGEST_TEXT, document, says_little
 from nesi.storage.records import append_record, locked
 
 
@@ -166,6 +167,27 @@ def test_pictures_and_words() -> None:
     assert words(np.array([1.0, 3.0]), None)[0]["word"] == "input 1"
 
 
+def test_words_that_say_little_and_the_text_of_a_point(tmp_path: Path) -> None:
+    vocabulary = ["the", "x", "sea", "ship", "rail"]
+    X = np.zeros((20, 5))
+    X[:, 2], X[:10, 3], X[:11, 4] = 1, 1, 1
+    assert says_little(X, vocabulary).tolist() == [True, True, True, False, True], "stop word, letter, in most texts"
+    hidden = says_little(X[:19], vocabulary)
+    assert hidden.tolist() == [True, True, False, False, False], "too few texts to tell which words are common"
+    assert words(np.array([9.0, 0.0, 2.0, 1.0, 0.0]), vocabulary, hidden=hidden)[0] == {"word": "sea", "strength": 1.0}
+    assert words(np.array([9.0, 0.0]), vocabulary[:2], hidden=hidden[:2])[0]["word"] == "the", "nothing else is left"
+
+    row = np.array([5.0, 0.0, 1.0, 2.0, 0.0])
+    (tmp_path / "a.txt").write_text("The ship.\nAll of it.")
+    (tmp_path / "b.txt").write_bytes(b"\0")
+    assert document(tmp_path / "a.txt", row, vocabulary, hidden, 7)["text"] == "The ship.\nAll of it."
+    for gone in (None, tmp_path / "b.txt", tmp_path / "c.txt"):
+        assert document(gone, row, vocabulary, hidden, 7) == {"name": "text 7", "text": "ship sea", "whole": False}
+    (tmp_path / "a.txt").write_text("word " * 10_000)
+    long = document(tmp_path / "a.txt", row, vocabulary, hidden, 7)
+    assert (len(long["text"]), long["whole"]) == (LONGEST_TEXT, False)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -215,8 +237,11 @@ def test_texts_are_shown_by_their_strongest_words(real_data: Path, tmp_path: Pat
     assert run_here(params, "--out", tmp_path / "out", "--quiet", "--data-dir", real_data)[0] == 0
     session = LabelingSession(run_to_label(tmp_path / "out", None, real_data), 20, "informative")
     state = session.state()
-    assert state["images"] is False
+    assert state["kind"] == "texts"
     assert len(state["current"]["words"]) == 16
     assert state["current"]["words"][0]["strength"] == 1
-    assert len(state["current"]["texts"]) == 4
+    assert not {entry["word"] for entry in state["current"]["words"]} & {"the", "and", "of", "to", "in"}
+    documents = state["current"]["documents"]
+    assert len(documents) == 6
+    assert all(len(example["text"].split()) > 3 and not example["whole"] for example in documents), "only counts"
     assert [entry["key"] for entry in state["classes"]] == ["1", "2", "3", "4", "5", "6"]

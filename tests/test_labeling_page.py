@@ -22,6 +22,13 @@ from nesi.storage.arrays import load_arrays
 pytest.importorskip("starlette", reason="needs the extra 'label'")
 pytest.importorskip("uvicorn", reason="needs the extra 'label'")
 TARGET = 20
+REMEMBER_HEADINGS = """() => {
+  window.headings = [];
+  new MutationObserver(() => {
+    const now = document.getElementById("heading").innerText;
+    if (now !== window.headings.at(-1)) window.headings.push(now);
+  }).observe(document.getElementById("heading"), { childList: true });
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +102,9 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
             browser.open(server, directory / "open.html")
             assert "token" not in page.url
             assert browser.labeled() == f"0 of {TARGET}"
+            assert page.inner_text("#heading") == "What does this field show?"
+            assert page.inner_text("#belief") == "The network has no idea yet."
+            assert set(page.locator("#classes .share").all_inner_texts()) == {""}, "no idea, no numbers"
 
             # by keyboard
             first = browser.field()
@@ -167,8 +177,14 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
             assert float(page.inner_text("#decided").split()[0]) > 30
             if target := os.environ.get("NESI_SCREENSHOT"):
                 page.screenshot(path=target)
+            assert page.inner_text("#heading") == f"{TARGET} fields are done"
+            page.evaluate(REMEMBER_HEADINGS)
             page.click("#rest-train")
             page.wait_for_selector("#result:not([hidden])", timeout=120_000)
+            assert page.evaluate("window.headings") == [
+                "Training goes on with your labels",
+                "The result with your labels",
+            ]
             assert page.inner_text("#before") == "no classes"
             after = float(page.inner_text("#after").split()[0])
             assert after < 25
@@ -192,6 +208,34 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
     weights = load_arrays(folder / "weights.npz")
     assert weights["W"].shape == run.network.W.shape
     assert not np.array_equal(weights["R"], run.network.R)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
+def test_texts_are_shown_whole_and_without_stop_words(tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright to drive the browser")
+    folder = tmp_path / "mail"
+    folder.mkdir()
+    for number in range(24):
+        subject, other = ("ships sail to the harbour", "sea") if number % 2 else ("trains stop at the station", "rail")
+        text = f"Nr. {number}: the {subject}, and <b>the {other}</b> is calm.\n" + "Sent by the clerk.\n" * 30
+        (folder / f"{number:02}.txt").write_text(text)
+    options = ("--classes", "sea,land", "--out", tmp_path / "run", "--set", "iterations=5", "C=4")
+    with serving(folder, *options) as server, sync_api.sync_playwright() as playwright:
+        browser = Browser(playwright)
+        try:
+            browser.open(server, tmp_path / "open.html")
+            page = browser.page
+            assert page.inner_text("#heading") == "What are these texts about?"
+            words = set(page.locator("#words span").all_inner_texts())
+            assert words & {"ships", "trains", "sea", "rail"}
+            assert not words & {"the", "to", "at", "and", "is", "calm", "sent", "clerk"}, "common words say little"
+            first = page.locator("#documents article").first
+            name = first.locator("h3").inner_text()
+            assert first.locator("div").inner_text().split() == (folder / name).read_text().split(), "the whole text"
+            assert set(first.locator("mark").all_inner_texts()) <= words
+            assert browser.complaints == []
+        finally:
+            browser.close()
 
 
 def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:

@@ -33,7 +33,7 @@ def add_label_options(parser: argparse.ArgumentParser) -> None:
         help="label this run, such as r+-L0-run1 (default: the first with weights)",
     )
     parser.add_argument("--fields", type=int, metavar="N", help="ask about N fields (default: as in RUN_DIR, or 100)")
-    parser.add_argument("--choose", choices=CHOICES, help="how to choose (default: as in RUN_DIR, or informative)")
+    parser.add_argument("--choose", choices=CHOICES, default="informative", help="how to choose (default: informative)")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="serve on this port (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="look for data here first")
@@ -65,10 +65,9 @@ def label(options: argparse.Namespace) -> int:
     run = run_to_label(directory, options.run, options.data_dir)
     asked = run.task.parameters.field_labels
     fields = options.fields or (asked.fields if asked else USUAL_NUMBER_OF_FIELDS)
-    choose = options.choose or (asked.choose if asked else "informative")
     make_directory(run.folder)
     with locked(run.folder):
-        session = LabelingSession(run, min(fields, len(run.W)), choose)
+        session = LabelingSession(run, min(fields, len(run.W)), options.choose)
         if session.notice is not None:
             print(f"warning: {session.notice}", file=sys.stderr)
 

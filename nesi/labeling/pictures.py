@@ -21,9 +21,16 @@ def picture(values: np.ndarray, shape: tuple[int, int]) -> bytes:
     return stream.getvalue()
 
 
-def words(values: np.ndarray, vocabulary: Any, count: int = SHOWN_WORDS) -> list[dict[str, Any]]:
-    """The strongest inputs, relative to the strongest of all; without a vocabulary they are numbered."""
+def words(
+    values: np.ndarray, vocabulary: Any, count: int = SHOWN_WORDS, hidden: np.ndarray | None = None
+) -> list[dict[str, Any]]:
+    """The strongest inputs, relative to the strongest of all; without a vocabulary they are numbered.
+
+    Those that are `hidden` are left out, unless nothing else is left.
+    """
     strength = values - values.min()  # without the background
+    if hidden is not None and (strength > 0)[~hidden].any():
+        strength = np.where(hidden, 0, strength)
     strongest = np.argsort(-strength, kind="stable")[:count]
     largest = max(float(strength[strongest[0]]), 1e-30)
     return [

@@ -15,6 +15,8 @@ from nesi.experiment.finished_run import FinishedRun, finished_run
 from nesi.experiment.predictions import write_predictions
 from nesi.fields.labels import Answers, winning_fields
 from nesi.fields.training import with_answers
+from nesi.labeling.pictures import dense_row
+from nesi.labeling.texts import Document, document, says_little
 from nesi.seeds import random_stream
 from nesi.threads import limited_threads
 from nesi.training.trainer import Trainer
@@ -50,6 +52,25 @@ class RunToLabel:
         if how.columns is not None and how.signed:
             return [*how.columns, *(f"- {name}" for name in how.columns)]
         return how.columns
+
+    @property
+    def kind(self) -> str:
+        """What a person is shown: images, texts, or values of named inputs."""
+        if self.dataset.image_shape is not None:
+            return "images"
+        return "values" if self.dataset.vocabulary is None else "texts"
+
+    @cached_property
+    def hidden_words(self) -> np.ndarray | None:
+        return says_little(self.points, self.dataset.vocabulary) if self.kind == "texts" else None
+
+    def document(self, point: int) -> Document:
+        """A training text, as it was written if its file is there."""
+        row = int(np.arange(len(self._run.data.y_train))[self._run.points.training][point])
+        names = self.dataset.point_names
+        file = None if names is None else Path(self.task.parameters.dataset) / names[row]
+        assert self.hidden_words is not None
+        return document(file, dense_row(self.points, point), self.dataset.vocabulary, self.hidden_words, row)
 
     @property
     def test_set(self) -> tuple[Any, np.ndarray]:

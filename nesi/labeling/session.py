@@ -16,7 +16,7 @@ from nesi.labeling.answers import AnswerLog
 from nesi.labeling.rounds import TrainingRound, stored_result
 from nesi.labeling.run_to_label import RunToLabel
 
-SHOWN_EXAMPLES = 12
+SHOWN_EXAMPLES, SHOWN_TEXTS = 12, 6
 
 
 class UnknownField(NesiError):
@@ -118,7 +118,7 @@ class LabelingSession:
                 "network": self._run.task.network,
                 "n_fields": len(self._run.W),
                 "n_train": int(self._run.record["n_train"]),
-                "images": self._run.dataset.image_shape is not None,
+                "kind": self._run.kind,
                 "self_labeling": self._run.labels_points_itself,
                 "classes": [{"name": name, "key": key} for name, key in zip(names, class_keys(names), strict=True)],
                 "target": self._target,
@@ -143,16 +143,16 @@ class LabelingSession:
                 "answer": _plain(self._log.latest.get(field)),
             }
             points = self._run.examples(field, SHOWN_EXAMPLES)
-            if self._run.dataset.image_shape is not None:
+            kind = self._run.kind
+            if kind == "images":
                 described["examples"] = points
+                return described
+            X, inputs, hidden = self._run.points, self._run.input_names, self._run.hidden_words
+            described["words"] = pictures.words(self._run.W[field], inputs, hidden=hidden)
+            if kind == "texts":
+                described["documents"] = [self._run.document(point) for point in points[:SHOWN_TEXTS]]
             else:
-                vocabulary = self._run.input_names
-                X = self._run.points
-                described["words"] = pictures.words(self._run.W[field], vocabulary)
-                described["texts"] = [
-                    " ".join(entry["word"] for entry in pictures.words(pictures.dense_row(X, point), vocabulary, 8))
-                    for point in points[:4]
-                ]
+                described["rows"] = [pictures.words(pictures.dense_row(X, point), inputs, 8) for point in points[:4]]
             return described
 
     def field_picture(self, field: int) -> bytes:

@@ -94,11 +94,15 @@ function back() {
   draw();
 }
 
+const QUESTIONS = {
+  images: "What does this field show?", texts: "What are these texts about?", values: "Which class are these points?",
+};
+
 // The class that stands out among the beliefs, or null: agreeing must mean something.
 function strongest(beliefs) {
   const order = beliefs.map((_, number) => number).sort((a, b) => beliefs[b] - beliefs[a]);
   const lead = beliefs[order[0]] - (order.length > 1 ? beliefs[order[1]] : 0);
-  return lead > 0.02 ? order[0] : null;
+  return lead >= 0.1 ? order[0] : null;
 }
 
 const percent = (share) => `${Math.round(100 * share)} %`;
@@ -120,6 +124,10 @@ function draw() {
   const full = state.asked >= state.target || !state.current;
   const showsResult = !running && training.status === "done" && training.current && !asksForMore && !revisits;
   const rests = !running && !showsResult && ((full && !asksForMore && !revisits) || !shown);
+  $("heading").textContent = running ? "Training goes on with your labels"
+    : showsResult ? "The result with your labels" : rests ? restTitle()
+      : revisits ? "Change your answer?" : QUESTIONS[state.kind];
+  document.title = `${$("heading").textContent} · NeSi`;
   $("about").textContent = `${state.dataset} · ${state.run} · ${number(state.n_fields)} fields, ${number(state.n_train)} training points`;
   $("labeled").textContent = `${state.labeled} of ${state.target}`;
   fill("labeled-bar", state.labeled / state.target);
@@ -142,21 +150,41 @@ function draw() {
 }
 
 function drawField() {
-  const picture = $("picture"), words = $("words");
-  picture.hidden = !state.images;
-  words.hidden = state.images;
-  if (state.images) picture.src = `field/${shown.field}.png`;
-  else words.replaceChildren(...shown.words.map(({ word, strength }) => {
+  const images = state.kind === "images", unused = shown.wins === 0;
+  $("picture").hidden = !images || unused;
+  $("words").hidden = images || unused;
+  $("unused").hidden = !unused;
+  $("documents").hidden = state.kind !== "texts" || unused;
+  if (images) $("picture").src = `field/${shown.field}.png`;
+  else $("words").replaceChildren(...shown.words.map(({ word, strength }) => {
     const item = document.createElement("li");
     item.append(bar(strength), text("span", word));
     return item;
   }));
   $("wins").textContent = `Stands for ${number(shown.wins)} point${shown.wins === 1 ? "" : "s"}`;
   $("gain").textContent = shown.answer || shown.gain < 1 ? "\u00a0" : `answer helps ~${number(shown.gain)}`;
-  $("examples").replaceChildren(...(state.images
-    ? shown.examples.map((point) => Object.assign(new Image(), { src: `point/${point}.png`, alt: "a training point" }))
-    : shown.texts.map((words) => text("p", words))));
+  $("examples").hidden = state.kind === "texts" || unused;
+  if (images) {
+    $("examples").replaceChildren(...shown.examples.map((point) =>
+      Object.assign(new Image(), { src: `point/${point}.png`, alt: "a training point" })));
+  } else if (state.kind === "values") {
+    $("examples").replaceChildren(...shown.rows.map((row) => text("p", row.map(({ word }) => word).join(" "))));
+  } else {
+    const words = new Set(shown.words.map(({ word }) => word));
+    $("documents").replaceChildren(...shown.documents.map((example) => drawDocument(example, words)));
+  }
   drawClasses();
+}
+
+// The text of the person's own file, with the words of the field marked; only ever inserted as text.
+function drawDocument(example, words) {
+  const article = document.createElement("article");
+  article.tabIndex = 0;
+  const body = text("div", "", example.whole ? "written" : "counted");
+  body.append(...example.text.split(/([\p{L}\p{N}_]+)/u).filter((part) => part).map((part) =>
+    words.has(part.toLowerCase()) ? text("mark", part) : part));
+  article.append(text("h3", example.name), body);
+  return article;
 }
 
 function drawClasses() {
@@ -176,12 +204,15 @@ function drawClasses() {
       return button;
     }));
   }
+  const best = strongest(shown.beliefs);
+  const guessed = !mixture && !shown.answer;
   [...box.children].forEach((button, k) => {
-    button.querySelector("progress").value = shares[k];
-    button.querySelector(".share").textContent = shares[k] >= 0.005 ? percent(shares[k]) : "";
+    // What is left of having no idea is the same for all classes, and is not shown.
+    const tells = guessed ? best !== null && shares[k] >= 0.05 : shares[k] >= 0.005;
+    button.querySelector("progress").value = tells ? shares[k] : 0;
+    button.querySelector(".share").textContent = tells ? percent(shares[k]) : "";
     button.classList.toggle("chosen", mixture ? mixture[k] > 0 : !!shown.answer && shown.answer[k] > 0);
   });
-  const best = strongest(shown.beliefs);
   $("belief").replaceChildren(...(shown.answer
     ? ["You said ", text("b", describe(shown.answer)), ". A new answer replaces it, Esc leaves it."]
     : best === null ? ["The network has no idea yet."]
@@ -201,12 +232,15 @@ function drawHint() {
 }
 
 function drawRest() {
-  $("rest-title").textContent = state.current ? `${state.asked} fields are done.` : "There is no field left to ask about.";
   $("rest-text").textContent = `The ${state.labeled} labels reach about ${percent(state.decided)} of the training data. ` +
     (state.self_labeling ? "Training lets the network find the classes of all other fields from here."
       : "This network does not label itself: the classes are set and tested.");
   $("rest-more").hidden = !state.current;
   $("rest-train").disabled = state.labeled === 0;
+}
+
+function restTitle() {
+  return state.current ? `${state.asked} fields are done` : "There is no field left to ask about";
 }
 
 function drawTraining(training) {
@@ -234,8 +268,8 @@ function drawHistory() {
     button.type = "button";
     button.title = `field ${field}`;
     button.classList.toggle("open", isOpen() && !!shown && shown.field === field);
-    button.classList.toggle("word", !state.images);
-    if (state.images) button.append(Object.assign(new Image(), { src: `field/${field}.png`, alt: `field ${field}` }));
+    button.classList.toggle("word", state.kind !== "images");
+    if (state.kind === "images") button.append(Object.assign(new Image(), { src: `field/${field}.png`, alt: `field ${field}` }));
     button.append(text("span", describe(given)));
     button.addEventListener("click", () => revisit(field));
     return button;
