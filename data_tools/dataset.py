@@ -11,17 +11,18 @@ import numpy.typing as npt
 
 from data_tools.errors import DataError, counted
 from data_tools.preprocessing import Preprocessing
+from data_tools.rows_on_disk import parts_of
 
 #: Label of a point whose class is not known. Only training points may have it, and only in a user's own data.
 UNLABELED = -1
 
-#: A dense array (uint8 or float32) or a scipy CSR matrix (float32).
+#: A dense array (uint8 or float32), a scipy CSR matrix (float32), or `RowsOnDisk` of any type.
 Matrix = Any
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set in memory; `y` runs from 0 to `len(class_names) - 1`, rows of `X` are points."""
+    """A data set; `y` runs from 0 to `len(class_names) - 1`, rows of `X` are points."""
 
     name: str
     X_train: Matrix
@@ -69,11 +70,12 @@ class Dataset:
 
 def check_matrix(name: str, part: str, X: Matrix) -> None:
     """Finite and non-negative. Rows of zeros are let through: whoever learns or answers says what becomes of them."""
-    dense = isinstance(X, np.ndarray)
-    values = X if dense else X.data
-    if values.dtype.kind not in "uif":
-        raise DataError(f"{name}: the {part} data has type {values.dtype}, expected numbers; convert it.")
-    if values.size and values.dtype.kind != "u":
+    if X.dtype.kind not in "uif":
+        raise DataError(f"{name}: the {part} data has type {X.dtype}, expected numbers; convert it.")
+    for _, rows in parts_of(X) if X.dtype.kind != "u" else ():
+        values = rows if isinstance(rows, np.ndarray) else rows.data
+        if not values.size:
+            continue
         if not np.isfinite(values).all():
             raise DataError(f"{name}: the {part} data has NaN or infinite values; replace them before loading.")
         if values.min() < 0:
@@ -85,11 +87,12 @@ def check_matrix(name: str, part: str, X: Matrix) -> None:
 
 def empty_rows(X: Matrix) -> npt.NDArray[np.int64]:
     """Indices of rows that are zero everywhere."""
-    if isinstance(X, np.ndarray):
-        filled = X.any(axis=1)
-    else:
-        filled = np.zeros(X.shape[0], dtype=bool)
-        filled[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data != 0]] = True
+    filled = np.zeros(X.shape[0], dtype=bool)
+    for part, rows in parts_of(X):
+        if isinstance(rows, np.ndarray):
+            filled[part] = rows.any(axis=1)
+        else:
+            filled[part.start + np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[rows.data != 0]] = True
     return np.flatnonzero(~filled)
 
 

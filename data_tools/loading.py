@@ -43,6 +43,7 @@ _EMBEDDED = {"digits": ("digits", "load_digits"), "generated": ("generated", "ge
 #: Own data, by file extension.
 _BY_ENDING = {
     ".npz": ("own_arrays", "load_npz"),
+    ".npy": ("own_shards", "load_npy"),
     ".csv": ("own_tables", "load_table"),
     ".tsv": ("own_tables", "load_table"),
     ".parquet": ("own_tables", "load_table"),
@@ -63,7 +64,7 @@ def load(
     fetch: bool = True,
     **options: Any,
 ) -> Dataset:
-    """Load a data set by name (see `NAMES`), or your own .npz, table, .svmlight or folder by path.
+    """Load a data set by name (see `NAMES`), or your own .npy, .npz, table, .svmlight or folder by path.
 
     Named data sets are looked up in `data_dir`, then `$NESI_DATA`, then the user's cache, and small ones are
     fetched if they are missing and `fetch` is true. Options belong to the data set, e.g. `idf="legacy"`.
@@ -92,11 +93,14 @@ def takes_option(name_or_path: str, option: str) -> bool:
 
 
 def _folder_loader(path: Path) -> Loader:
-    """Files of MNIST and 20 Newsgroups are recognised by name; anything else is one folder per class."""
+    """Files of MNIST and 20 Newsgroups are recognised by name, shards by their endings; anything else is one folder per
+    class."""
     if import_module("data_tools.mnist").is_present(path):
         return _loader("mnist", "load_idx_folder")
     if import_module("data_tools.newsgroups").find_matlab_folder(path) is not None:
         return _loader("newsgroups", "load_matlab_folder")
+    if import_module("data_tools.own_shards").is_present(path):
+        return _loader("own_shards", "load_shards")
     return _loader("own_folders", "load_folder")
 
 

@@ -17,6 +17,9 @@ from data_tools.preprocessing import Preprocessing
 from data_tools.signed import in_two_parts, sentence, splits
 from data_tools.split import stratified_split
 
+#: What a column of labels is called in tables.
+LABEL_NAMES = ("label", "labels", "class", "target")
+WEAK_NAME = "y"  # may as well be a coordinate
 OR_ON_THE_PAGE = "or label what a network has learned, on a page: nesi label {} --classes a,b,c."
 
 
@@ -62,7 +65,7 @@ def assemble(
             warnings.warn(f"{path}: {sentence(X)}", stacklevel=5)
         X, image_shape = in_two_parts(X), None  # two halves side by side are no image
     words = [label_word(label) for label in labels]
-    found = _classes(path, words, options.classes)
+    found = classes_among(path, words, options.classes)
     number = {word: index for index, word in enumerate(found)}
     y = np.array([UNLABELED if word is None else number[word] for word in words], dtype=np.int64)
     rows = np.setdiff1d(np.arange(len(y)), empty_rows(X)) if options.drop_empty else np.arange(len(y))
@@ -71,7 +74,7 @@ def assemble(
         X_test, y_test = X[test_rows], y[test_rows]
     else:
         train_rows = rows
-        X_test, y_test = _narrow(path, test.X), _test_labels(path, test.labels, number)
+        X_test, y_test = _narrow(path, test.X), test_labels(path, [label_word(label) for label in test.labels], number)
         X_test = in_two_parts(X_test) if split else X_test
         if options.drop_empty:
             X_test, y_test = without_empty(X_test, y_test)
@@ -82,7 +85,7 @@ def assemble(
         X_test,
         y_test,
         _names(path, found, class_names),
-        image_shape=_shape(path, image_shape),
+        image_shape=None if image_shape is None else shape_of_images(path, image_shape),
         preprocessing=preprocessing,
         point_names=None if train.names is None else tuple(train.names[row] for row in train_rows),
         held_out=len(y_test) if test is None else None,
@@ -114,7 +117,7 @@ def label_word(label: Any) -> str | None:
     return str(int(value)) if np.isfinite(value) and value == int(value) else text
 
 
-def _classes(path: Path, words: list[str | None], given: list[str] | None) -> list[str]:
+def classes_among(path: Path, words: Sequence[str | None], given: list[str] | None) -> list[str]:
     """Only the training labels define the classes, unless their names are given: nothing is known about any other."""
     found = sorted({word for word in words if word is not None}, key=_numbers_first)
     if given is None:
@@ -138,8 +141,7 @@ def _numbers_first(word: str) -> tuple[int, float, str]:
         return (1, 0.0, word)
 
 
-def _test_labels(path: Path, labels: list[Any], number: dict[str, int]) -> npt.NDArray[np.int64]:
-    words = [label_word(label) for label in labels]
+def test_labels(path: Path, words: Sequence[str | None], number: dict[str, int]) -> npt.NDArray[np.int64]:
     unknown = sorted({str(word) for word in words if word not in number})
     if unknown:
         raise DataError(
@@ -159,9 +161,7 @@ def _names(path: Path, found: list[str], class_names: tuple[str, ...] | None) ->
     return class_names
 
 
-def _shape(path: Path, image_shape: Any) -> tuple[int, int] | None:
-    if image_shape is None:
-        return None
+def shape_of_images(path: Path, image_shape: Any) -> tuple[int, int]:
     try:
         height, width = (int(length) for length in image_shape)
     except (TypeError, ValueError) as error:

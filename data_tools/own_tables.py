@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from data_tools.dataset import Dataset
 from data_tools.errors import DataError, counted
-from data_tools.own_labels import OwnOptions, OwnPart, assemble, label_word
+from data_tools.own_labels import LABEL_NAMES, WEAK_NAME, OwnOptions, OwnPart, assemble, label_word
+from data_tools.parquet_rows import pyarrow_for
 from data_tools.preprocessing import Preprocessing
 
-_LABEL_NAMES = ("label", "labels", "class", "target")
-_WEAK_NAME = "y"  # may as well be a coordinate
 _ID_NAMES = ("id", "index", "uuid", "guid", "key", "rowid", "row_id", "unnamed: 0")
 #: A column is named by its header, or counted from 0.
 ColumnName = str | int
@@ -154,11 +153,7 @@ def _read_text(path: Path) -> Table:
 
 
 def _read_arrow(path: Path) -> Table:
-    try:
-        import pyarrow.feather
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError(f"{path} needs pyarrow, which is not installed: pip install 'nesi[tables]'.") from None
+    pyarrow = pyarrow_for(path)
     try:
         if path.suffix.lower() == ".parquet":
             table = pyarrow.parquet.read_table(path)
@@ -204,12 +199,12 @@ def _label_index(path: Path, table: Table, wanted: ColumnName | None, classes: l
     if wanted is not None:
         return _column_index(path, table, wanted)
     names = table.header or []
-    named = [i for i, name in enumerate(names) if name.lower() in _LABEL_NAMES]
-    named = named or [i for i, name in enumerate(names) if name.lower() == _WEAK_NAME]
+    named = [i for i, name in enumerate(names) if name.lower() in LABEL_NAMES]
+    named = named or [i for i, name in enumerate(names) if name.lower() == WEAK_NAME]
     if len(named) > 1:
         both = " and ".join(f"{names[i]!r}" for i in named)
         raise DataError(f"{path} has the columns {both}, any of which could be the label; give label_column.")
-    if named and names[named[0]].lower() == _WEAK_NAME and named[0] not in (0, n_columns - 1):
+    if named and names[named[0]].lower() == WEAK_NAME and named[0] not in (0, n_columns - 1):
         raise DataError(
             f"{path}: the label could be the column {names[named[0]]!r} or the last one, {names[-1]!r}; "
             "give label_column."

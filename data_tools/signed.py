@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import sparse
 
 from data_tools.dataset import Matrix
 from data_tools.errors import DataError
+from data_tools.rows_on_disk import RowsOnDisk, parts_of, positive_and_negative
 
 CHOICES = ("auto", "split", "no")
 
@@ -19,17 +21,18 @@ def in_two_parts(X: Matrix) -> Matrix:
     A point keeps its direction, and the sign of an input decides which of two inputs speaks. Shifting all values until
     none is negative would drown the differences between points in what was added.
     """
-    if sparse.issparse(X):
-        X = X.tocsr()
-        return sparse.hstack([X.maximum(0), (-X).maximum(0)], format="csr")
-    X = np.asarray(X)
-    zero = np.zeros((), X.dtype)
-    return np.concatenate([np.maximum(X, zero), np.maximum(-X, zero)], axis=1)
+    return X.in_two_parts() if isinstance(X, RowsOnDisk) else positive_and_negative(X)
 
 
 def has_negative(X: Matrix) -> bool:
-    values = X.data if sparse.issparse(X) else np.asarray(X)
-    return bool(values.size and values.dtype.kind in "if" and (values < 0).any())
+    kinds = np.dtype(getattr(X, "dtype", float)).kind
+    return kinds in "if" and any((values < 0).any() for values in _values(X))
+
+
+def _values(X: Matrix) -> Iterator[Any]:
+    """All of them, without the zeros of sparse rows; some at a time if they are on disk."""
+    for _, part in parts_of(X):
+        yield part.data if sparse.issparse(part) else np.asarray(part)
 
 
 def splits(X: Matrix, signed: Any) -> bool:
@@ -41,8 +44,8 @@ def splits(X: Matrix, signed: Any) -> bool:
 
 def sentence(X: Matrix) -> str:
     """What is said when data was found to need it."""
-    values = X.data if sparse.issparse(X) else np.asarray(X)
+    smallest = min(values.min() for values in _values(X) if values.size)
     return (
-        f"The data has negative values (the smallest is {values.min():g}): positive and negative parts become inputs "
+        f"The data has negative values (the smallest is {smallest:g}): positive and negative parts become inputs "
         f"of their own, {2 * X.shape[1]} in all; signed='split' says so beforehand."
     )

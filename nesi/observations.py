@@ -9,9 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
+from data_tools.rows_on_disk import RowsOnDisk, parts_of
 from nesi.errors import NesiError
 
 _CHUNK_VALUES = 4_000_000  # how much of the data is looked at in one go
+_BLOCK_BYTES = 1_000_000  # of points in memory that are shuffled as if they were on disk
 _LARGEST_WEIGHT = 1e12
 _ORDINARY = 2.0**-64, 2.0**64  # rows whose largest value lies between these are safe to square or sum up in float32
 
@@ -31,7 +33,8 @@ class Observations:
     """Points to learn from or to classify, T1.1; `normalization` is the A of T1.3."""
 
     def __init__(self, X: Any, normalization: float) -> None:
-        self.sparse = sp.issparse(X)
+        self.on_disk = isinstance(X, RowsOnDisk)
+        self.sparse = X.sparse if self.on_disk else sp.issparse(X)
         self._X = _as_matrix(X)
         _check_values(self._X)
         self._X = _in_range(self._X)
@@ -40,24 +43,45 @@ class Observations:
         if not normalization > self.n_features:
             raise NesiError(f"The normalization A is {normalization:g}, but {larger_than_the_inputs(self.n_features)}")
         self._totals = self._checked_totals()
-        if self.sparse:
+        if self.sparse and not self.on_disk:
             self._scaled = self._X.data * np.repeat(self.scale, np.diff(self._X.indptr))
         self._log_gamma: np.ndarray | None = None
 
     @property
     def inputs(self) -> Any:
-        """As they were given, dense or CSR."""
+        """As they were given, dense or CSR, or on disk."""
         return self._X
 
     @property
     def scale(self) -> np.ndarray:
         """(A - D) / sum_d x_d of each point: T1.3 without the background."""
-        return (self.normalization - self.n_features) / self._totals
+        return self._scale_of(slice(None))
+
+    def _scale_of(self, rows: np.ndarray | slice) -> np.ndarray:
+        return (self.normalization - self.n_features) / self._totals[rows]
+
+    @property
+    def block_starts(self) -> np.ndarray:
+        """Where the parts of the data begin that lie together, and where the last one ends."""
+        if isinstance(self._X, RowsOnDisk):
+            return self._X.block_starts
+        values = self._X.nnz // max(self.n_points, 1) if self.sparse else self.n_features
+        size = max(1, _BLOCK_BYTES // (max(values, 1) * self._X.dtype.itemsize))
+        return np.append(np.arange(0, self.n_points, size), self.n_points)
+
+    @property
+    def bytes_per_point(self) -> float:
+        """Of the inputs, as they are stored."""
+        values = self._X.nnz / self.n_points if self.sparse else self.n_features
+        return float(values * self._X.dtype.itemsize)
 
     def take(self, indices: np.ndarray | slice, dtype: str) -> Points:
         if not self.sparse:
             return np.ascontiguousarray(self._X[indices], dtype=dtype)
         rows = np.arange(self.n_points)[indices] if isinstance(indices, slice) else indices
+        if self.on_disk:
+            x = self._normalised_without_background(rows)
+            return SparseRows(x.data.astype(dtype), x.indices.astype(np.int64), x.indptr.astype(np.int64))
         starts = self._X.indptr[rows].astype(np.int64)
         row_starts = np.concatenate([[0], np.cumsum(self._X.indptr[rows + 1] - starts)])
         entries = np.repeat(starts - row_starts[:-1], np.diff(row_starts)) + np.arange(row_starts[-1])
@@ -99,17 +123,26 @@ class Observations:
         return self._log_gamma
 
     def _normalised_without_background(self, part: np.ndarray) -> Any:
-        if self.sparse:
+        if self.sparse and not self.on_disk:
             return sp.csr_array((self._scaled, self._X.indices, self._X.indptr), shape=self._X.shape)[part]
-        return self._X[part] * self.scale[part, None]
+        scale = self._scale_of(part)
+        if not self.sparse:
+            return self._X[part] * scale[:, None]
+        x = self._X[part]
+        return sp.csr_array((x.data * np.repeat(scale, np.diff(x.indptr)), x.indices, x.indptr), shape=x.shape)
 
     def _parts(self, indices: np.ndarray) -> Iterator[np.ndarray]:
-        size = len(indices) if self.sparse else max(1, _CHUNK_VALUES // max(1, self.n_features))
+        size = max(1, _CHUNK_VALUES // max(1, self.n_features))
+        if self.sparse:
+            values = max(self.bytes_per_point / self._X.dtype.itemsize, 1)
+            size = max(1, int(_CHUNK_VALUES // values)) if self.on_disk else len(indices)
         for first in range(0, len(indices), max(1, size)):
             yield indices[first : first + size]
 
     def _checked_totals(self) -> np.ndarray:
-        totals = np.asarray(self._X.sum(axis=1, dtype=np.float64)).ravel()
+        totals = np.empty(self.n_points)
+        for part, rows in parts_of(self._X):
+            totals[part] = np.asarray(rows.sum(axis=1, dtype=np.float64)).ravel()
         if not totals.all():
             empty = np.flatnonzero(totals == 0)
             raise NesiError(
@@ -121,6 +154,8 @@ class Observations:
 
 def _as_matrix(X: Any) -> Any:
     """A matrix of a type that all libraries below know; what belongs to the user is not changed."""
+    if isinstance(X, RowsOnDisk):
+        return X
     matrix: Any = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
     if matrix.dtype == np.longdouble:
         with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused
@@ -134,14 +169,27 @@ def _as_matrix(X: Any) -> Any:
 def _check_values(X: Any) -> None:
     if not np.issubdtype(X.dtype, np.number) or np.issubdtype(X.dtype, np.complexfloating):
         raise NesiError(f"The data has the type {X.dtype}, but must be real numbers >= 0.")
-    values = X.data if sp.issparse(X) else X
-    if values.size and np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
-        raise NesiError("The data contains NaN or infinity, but must be finite: replace or remove these values.")
-    if values.size and values.min() < 0:
+    if np.issubdtype(X.dtype, np.unsignedinteger):
+        return
+    smallest = 0.0
+    for values in _some_values(X):
+        if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all():
+            raise NesiError("The data contains NaN or infinity, but must be finite: replace or remove these values.")
+        smallest = min(smallest, values.min(initial=0))
+    if smallest < 0:
         raise NesiError(
-            f"Negative values in data: the smallest is {values.min():g}, but all inputs must be >= 0; "
+            f"Negative values in data: the smallest is {smallest:g}, but all inputs must be >= 0; "
             "train with signed='split'."
         )
+
+
+def _some_values(X: Any) -> Iterator[np.ndarray]:
+    """All values, some at a time."""
+    for _, rows in parts_of(X):
+        values = rows.data if sp.issparse(rows) else rows
+        size = max(1, _CHUNK_VALUES // max(1, int(np.prod(values.shape[1:], dtype=np.int64))))
+        for first in range(0, len(values), size):
+            yield values[first : first + size]
 
 
 def _in_range(X: Any) -> Any:
@@ -151,13 +199,17 @@ def _in_range(X: Any) -> Any:
     """
     if not np.issubdtype(X.dtype, np.floating) or not X.shape[1]:
         return X
-    largest = X.max(axis=1)
-    largest = (largest.toarray().ravel() if sp.issparse(largest) else largest).astype(np.float64)
+    largest = np.zeros(X.shape[0])
+    for part, some in parts_of(X):
+        of_rows = some.max(axis=1)
+        largest[part] = of_rows.toarray().ravel() if sp.issparse(of_rows) else of_rows
     rows = np.flatnonzero((largest > _ORDINARY[1]) | ((largest < _ORDINARY[0]) & (largest > 0)))
     if not rows.size:
         return X
     exponents = np.zeros(X.shape[0], dtype=np.int64)
     exponents[rows] = np.frexp(largest[rows])[1]
+    if isinstance(X, RowsOnDisk):
+        return X.divided_by_powers_of_two(exponents)
     X = X.astype(np.float64)  # a copy
     if sp.issparse(X):
         X.data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
@@ -168,12 +220,15 @@ def _in_range(X: Any) -> Any:
 
 def has_content(X: Any) -> np.ndarray:
     """Which points have any input above zero; the others have no direction, and T1.3 can't normalise them."""
-    if sp.issparse(X):
-        X = sp.csr_array(X)
-        filled = np.zeros(X.shape[0], dtype=bool)
-        filled[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data != 0]] = True
-        return filled
-    return np.asarray(np.asarray(X).any(axis=1))  # NaN as well: it is refused later
+    X = X if sp.issparse(X) or isinstance(X, RowsOnDisk) else np.asarray(X)
+    filled = np.zeros(X.shape[0], dtype=bool)
+    for part, rows in parts_of(X):
+        if sp.issparse(rows):
+            some = sp.csr_array(rows)
+            filled[part.start + np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))[some.data != 0]] = True
+        else:
+            filled[part] = rows.any(axis=1)  # NaN as well: it is refused later
+    return filled
 
 
 def about_empty_points(count: int, n_points: int, learning: bool) -> str:

@@ -11,9 +11,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from data_tools.rows_on_disk import chosen_rows
 from nesi.engines.contract import InferenceEngine
 from nesi.engines.exact import ExactEngine
-from nesi.engines.inference import infer_in_chunks
+from nesi.engines.inference import full_log_likelihood, infer_in_chunks
 from nesi.engines.onnx_graph import posterior_graph
 from nesi.engines.quick_inference import QuickInference
 from nesi.engines.specification import NetworkSpec
@@ -110,10 +111,10 @@ class TrainedNetwork:
         known = np.full(n_points, UNLABELED) if labels is None else checked_labels(labels, n_points, self.n_classes)
         if isinstance(X, Observations) or (filled := has_content(X)).all():
             data = self._observed(X)
-            return self._exact(data.sparse).posterior(data, known).log_likelihood
+            return full_log_likelihood(self._exact(data.sparse), data, known)
         result = np.empty(n_points)
         if filled.any():
-            result[filled] = self.log_likelihood(X[filled], known[filled])
+            result[filled] = self.log_likelihood(chosen_rows(X, filled), known[filled])
         labels_there, which = np.unique(known[~filled], return_inverse=True)
         even = np.ones((len(labels_there), X.shape[1]))
         result[~filled] = self.log_likelihood(sp.csr_array(even) if sp.issparse(X) else even, labels_there)[which]
@@ -184,7 +185,7 @@ class TrainedNetwork:
             return answer(self._observed(X))
         result = np.tile(without_content.astype(self.computation.dtype), (len(filled), 1))
         if filled.any():
-            result[filled] = answer(self._observed(X[filled]))
+            result[filled] = answer(self._observed(chosen_rows(X, filled)))
         return result
 
     def _observed(self, X: Any) -> Observations:

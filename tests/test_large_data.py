@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nesi.engines import truncated
+from nesi.engines import first_candidates, truncated
 from nesi.engines.specification import NetworkSpec
 from nesi.engines.truncated import TruncatedEngine
 from nesi.experiment.shared_data import large_parts_in_files, opened
@@ -37,7 +37,7 @@ def images() -> np.ndarray:
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is 16 million inputs otherwise, made as small as the data of this test is."""
     monkeypatch.setattr(truncated, "_INPUTS_AT_ONCE", AT_ONCE * D)
-    monkeypatch.setattr(truncated, "_START_VALUES", AT_ONCE * D)
+    monkeypatch.setattr(first_candidates, "_START_VALUES", AT_ONCE * D)
     monkeypatch.setattr("nesi.observations._CHUNK_VALUES", AT_ONCE * D)
     monkeypatch.setattr("nesi.engines.inference._VALUES_AT_ONCE", AT_ONCE * D)
 

@@ -3,7 +3,7 @@
 Parameter files, overrides and `NeSiClassifier` all get their parameters from this declaration.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -33,6 +33,13 @@ class TruncatedOptions(Section):
     neighbours: SizeOrZero = 8  # how many neighbours of each of the best units are tried
     leaders: Size = 3  # how many of the best units bring their neighbours
     strangers: SizeOrZero = 2  # random units that are tried
+    # The first candidates of a point are the best of all units, or found by a walk among neighbouring units, which
+    # takes a fraction of the time.
+    start: Literal["all", "walk"] = "all"
+
+    def for_record(self) -> dict[str, Any]:
+        """Earlier records know of one start only."""
+        return self.model_dump(exclude={"start"} if self.start == "all" else None)
 
 
 class NetworkParameters(Section):
@@ -88,13 +95,18 @@ class NetworkParameters(Section):
         Meaning("unless default", shapes_first_layer=False, estimator_name="predict_inference", paper="exact"),
     ] = "exact"
     truncated: Annotated[TruncatedOptions, Meaning("elsewhere")] = TruncatedOptions()
+    candidates_in: Annotated[
+        Literal["memory", "file"],  # of truncated posteriors; it changes no number
+        Meaning("elsewhere", shapes_first_layer=False, free_on_resume=True),
+    ] = "memory"
     backend: Annotated[Backend, Meaning()] = "numba"
     dtype: Annotated[Precision, Meaning()] = "float32"
     batch_size: Annotated[  # as large as the learning rates allow by default; a first layer has it as it was resolved
         Size | None, Meaning(shapes_first_layer=False, may_override=True, may_vary_by_run=True, column=12)
     ] = None
     minibatch_rule: Annotated[MinibatchRule, Meaning(may_override=True, paper="summed")] = "sequential"
-    shuffle: Annotated[Switch, Meaning(paper=True)] = True
+    # Present the points in a new random order in every pass; with "blocks", or if they are on disk, in that of blocks.
+    shuffle: Annotated[Switch | Literal["blocks"], Meaning(paper=True)] = True
     stopping: Annotated[Switch, Meaning(may_override=True, paper=False)] = False  # by the likelihood, Section 4.3.2
     stopping_width: Annotated[  # iterations in its window
         Width, Meaning("unless default", may_override=True, paper=20)
@@ -123,6 +135,14 @@ class NetworkParameters(Section):
     def _units_are_trained_before_labels_spread(self) -> Self:
         if self.spread == "units" and not self.greedy:
             raise ValueError("spread is 'units', which needs a first layer that is trained first: use greedy: true")
+        return self
+
+    @model_validator(mode="after")
+    def _walks_are_for_a_single_network(self) -> Self:
+        if self.truncated.start == "walk" and self.committee > 1:
+            raise ValueError(
+                f"truncated.start is 'walk', which is for a single network, but committee is {self.committee}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -288,7 +288,7 @@ class ExperimentParameters(_EveryParameter):
         if self.legacy is not None and (legacy := self.legacy.for_record()):
             settings["legacy"] = legacy
         if self.inference == "truncated":
-            settings["truncated"] = self.truncated.model_dump()
+            settings["truncated"] = self.truncated.for_record()
         if self.field_labels is not None:
             settings["field_labels"] = self.field_labels.model_dump()
         return settings

@@ -37,6 +37,14 @@ def full_posterior(engine: _Infers, data: Observations, labels: np.ndarray | Non
     return Posterior(np.concatenate(t), np.concatenate(log_likelihood))
 
 
+def full_log_likelihood(engine: _Infers, data: Observations, labels: np.ndarray) -> np.ndarray:
+    """The log-likelihood of every point, without keeping anything else of it."""
+    result = np.empty(data.n_points)
+    for chunk, inference in infer_in_chunks(engine, data, labels):
+        result[chunk] = inference.log_likelihood - data.log_gamma[chunk]
+    return result
+
+
 def infer_in_chunks(
     engine: _Infers, data: Observations, labels: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, Inference]]:

@@ -8,12 +8,13 @@ own field, taken as a point.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from nesi.config.network_parameters import TruncatedOptions
 from nesi.engines.contract import Posterior
+from nesi.engines.first_candidates import FirstCandidates
 from nesi.engines.specification import NetworkSpec
 from nesi.engines.truncated import TruncatedEngine
+from nesi.engines.weights import Weights
 from nesi.labels import UNLABELED
 from nesi.observations import Observations
 from nesi.posteriors import class_given_unit
@@ -32,13 +33,9 @@ class QuickInference:
             active=active, neighbours=min(_NEIGHBOURS, len(W) - 1), leaders=_LEADERS, strangers=0
         )
         self._sample = np.arange(len(W))[:: _EVERY if len(W) >= _EVERY * active else 1]
-        fields = np.maximum(W - 1, 1e-6)  # T1.3 adds the background again
-        points = Observations(sp.csr_array(fields) if spec.sparse else fields, normalization)
-        looking = TruncatedOptions(active=self._walk.neighbours + 1, neighbours=0, strangers=0)
-        nearest = self._engine(np.arange(len(W)), points, looking).state()["units"]
-        others = nearest != np.arange(len(W))[:, None]
-        others[others.all(axis=1), -1] = False  # a field that is not its own best explanation has one too many
-        self._neighbours = nearest[others].reshape(len(W), -1)
+        A, recurrent = np.asarray(normalization, "float64"), spec.network_inputs(0.0)[0]
+        everybody = FirstCandidates(spec, Weights(W, R, spec.dtype, spec.sparse).arrays, A, recurrent)
+        self._neighbours = everybody.neighbours_of_fields(self._walk.neighbours)
 
     def posterior(self, data: Observations) -> Posterior:
         """p(k|y) (T1.6 without labels) and a lower bound of the log-likelihood of every point."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
+from data_tools.rows_on_disk import RowsOnDisk, as_rows_on_disk
 from data_tools.signed import in_two_parts
 from nesi.errors import NesiError
 from nesi.estimator.inputs import generator, settled_sign, split_labels, warn_of_empty
@@ -90,8 +91,20 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """scikit-learn checks shape and type, `Observations` the values. A single feature has no direction."""
+        X = as_rows_on_disk(X)
+        if isinstance(X, RowsOnDisk):
+            if X.dtype.kind not in "uif":
+                raise NesiError(f"The data has the type {X.dtype}, but must be real numbers.")
+            _check_n_features(self, X, reset=reset)
+        else:
+            X = self._validated_in_memory(X, reset)
+        if reset:
+            self.signed_ = settled_sign(X, self.signed)
+        return in_two_parts(X) if self.signed_ else X
+
+    def _validated_in_memory(self, X: Any, reset: bool) -> Any:
         fewest = 2 if reset else 1
-        X = validate_data(
+        return validate_data(
             self,
             X,
             accept_sparse="csr",
@@ -100,9 +113,6 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
             ensure_min_features=fewest,
             reset=reset,
         )
-        if reset:
-            self.signed_ = settled_sign(X, self.signed)
-        return in_two_parts(X) if self.signed_ else X
 
     @property
     def _n_features_out(self) -> int:

@@ -56,10 +56,13 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
     inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
     predict_inference : the same for predict and predict_proba; "truncated" pays off for very many points.
-    truncated : how many units truncated inference looks at, e.g. {"active": 10, "neighbours": 8}.
+    truncated : how many units truncated inference looks at, e.g. {"active": 10, "neighbours": 8}; with
+        {"start": "walk"} the first of them are found in a fraction of the time, for millions of points.
+    candidates_in : "memory", or a temporary "file" for these units (40 bytes per point).
     backend : "numba", "c" or "jax".
     dtype : "float32" or "float64".
-    shuffle : present the points in a new random order in every pass.
+    shuffle : present the points in a new random order in every pass; of data on disk, or with "blocks", in blocks of
+        neighbouring points.
     stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
     greedy : train feedforward networks layer by layer.
     spread : "units", "points" or "auto", for very few labels: let them travel over a graph before the network learns
@@ -120,7 +123,8 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         spread: str | None = None,
         training: str = "online",
         tol: float | None = None,
-        truncated: dict[str, int] | None = None,
+        truncated: dict[str, Any] | None = None,
+        candidates_in: str = "memory",
         predict_inference: str = "exact",
         W_init: Any = None,
         R_init: Any = None,
@@ -151,6 +155,7 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         self.training = training
         self.tol = tol
         self.truncated = truncated
+        self.candidates_in = candidates_in
         self.predict_inference = predict_inference
         self.W_init = W_init
         self.R_init = R_init
@@ -167,6 +172,7 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeSiClassifier:
         """Learn from points X (dense or sparse) and their labels; y=None means no labels at all.
 
+        Memory maps and dask arrays stay where they are: only the points of a mini-batch are in memory.
         A point with a weight of w counts as if it were there w times; with a weight of 0 as if it were not there.
         """
         X = self._validated(X, reset=True)

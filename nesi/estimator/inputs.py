@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from data_tools.rows_on_disk import chosen_rows
 from data_tools.signed import CHOICES, sentence, splits
 from nesi.config.values import shown
 from nesi.errors import NesiError
@@ -157,7 +158,7 @@ def weighted(
         raise NesiError("All sample weights are 0: there is nothing to learn from.")
     weights = checked_weights(weights, len(weights))
     if (used := np.flatnonzero(weights)).size < weights.size:
-        X, labels, labeled, weights = X[used], labels[used], labeled[used], weights[used]
+        X, labels, labeled, weights = chosen_rows(X, used), labels[used], labeled[used], weights[used]
     return X, labels, labeled, None if (weights == 1).all() else weights
 
 
@@ -169,7 +170,7 @@ def without_empty(
     if filled.all():
         return X, labels, labeled, weights
     warn_of_empty(filled, learning=True)
-    return X[filled], labels[filled], labeled[filled], None if weights is None else weights[filled]
+    return chosen_rows(X, filled), labels[filled], labeled[filled], None if weights is None else weights[filled]
 
 
 def warn_of_empty(filled: np.ndarray, learning: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from data_tools.rows_on_disk import parts_of
 from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
 from nesi.experiment.first_layers import OF_THE_RUN, first_layer_settings, learns_side_by_side
@@ -152,8 +153,11 @@ def describe_dataset(dataset: Any, data: RunData) -> DatasetDescription:
     for array in (data.y_train, data.y_test):
         sha.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     for matrix in (data.X_train, data.X_test):
-        values = matrix if isinstance(matrix, np.ndarray) else matrix.data
-        sha.update(f"{matrix.shape}|{float(np.sum(values, dtype=np.float64))!r}".encode())
+        total = sum(
+            float(np.sum(rows if isinstance(rows, np.ndarray) else rows.data, dtype=np.float64))
+            for _, rows in parts_of(matrix)
+        )
+        sha.update(f"{matrix.shape}|{total!r}".encode())
     vocabulary = getattr(dataset, "vocabulary", None)
     return DatasetDescription(
         name=data.name,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.rows_on_disk import chosen_rows
 from nesi.errors import NesiError
 from nesi.experiment.cells import all_tasks, load_dataset, run_data
 from nesi.experiment.point_choice import PointList, choose_points
@@ -51,13 +52,13 @@ class FinishedRun:
     def training_set(self) -> tuple[Any, np.ndarray]:
         """X and labels (-1: unlabeled)."""
         training = self.points.training
-        return self.data.X_train[training], mask_labels(self.data.y_train, self.points.labeled)[training]
+        return chosen_rows(self.data.X_train, training), mask_labels(self.data.y_train, self.points.labeled)[training]
 
     @cached_property
     def test_set(self) -> tuple[Any, np.ndarray]:
         """X and classes."""
         test = self.points.test
-        return self.data.X_test[test], self.data.y_test[test]
+        return chosen_rows(self.data.X_test, test), self.data.y_test[test]
 
     @cached_property
     def network(self) -> TrainedNetwork:

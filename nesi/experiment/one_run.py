@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import nesi
+from data_tools.rows_on_disk import chosen_rows
 from nesi.errors import NesiError
 from nesi.experiment.field_runs import about_field_labels, field_label_trainer
 from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer, reserved
@@ -91,14 +92,14 @@ def train_run(
 def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
     """Inputs and labels (-1 = unlabeled)."""
     training = points.training
-    X = data.X_train if len(training) == len(data.y_train) else data.X_train[training]
+    X = data.X_train if len(training) == len(data.y_train) else chosen_rows(data.X_train, training)
     return X, mask_labels(data.y_train, points.labeled)[training]
 
 
 def _with_test_set(data: RunData, points: PointList) -> RunData:
     if len(points.test) == len(data.y_test):
         return data
-    return replace(data, X_test=data.X_test[points.test], y_test=data.y_test[points.test])
+    return replace(data, X_test=chosen_rows(data.X_test, points.test), y_test=data.y_test[points.test])
 
 
 class RunInProgress:

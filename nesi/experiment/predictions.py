@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from data_tools import Preprocessing, preprocessing_of
+from data_tools.rows_on_disk import chosen_rows
 from nesi.errors import NesiError
 from nesi.experiment.likeness import QUANTILES, are_unlike, share_less_likely
 from nesi.label_model import label_model
+from nesi.observations import has_content
 from nesi.storage.arrays import load_described_arrays
 from nesi.storage.experiment_directory import ExperimentDirectory, name_of
 from nesi.storage.records import write_text
@@ -124,12 +126,12 @@ class Predictor:
         return self.predict(X, names)
 
     def predict(self, X: Any, names: Sequence[str]) -> Predictions:
-        filled = np.flatnonzero(np.asarray(X.sum(axis=1)).ravel())
+        filled = np.flatnonzero(has_content(X))
         prior = label_model(self.network.n_classes, self.network.class_prior).prior
         posterior = np.tile(prior, (X.shape[0], 1))
         log_likelihood = np.full(X.shape[0], np.nan)
         if len(filled):
-            content = X if len(filled) == X.shape[0] else X[filled]
+            content = X if len(filled) == X.shape[0] else chosen_rows(X, filled)
             posterior[filled] = self.network.posterior(content)
             log_likelihood[filled] = self.network.log_likelihood(content)
         return Predictions(names, self.classes, posterior, log_likelihood, self.quantiles)
@@ -153,7 +155,7 @@ def write_predictions(directory: ExperimentDirectory, dataset: Any, run: str | N
     predictor = Predictor.load(directory.path, run)
     known = dataset.point_names
     names = [known[row] if known is not None else str(row) for row in unlabeled]
-    write_text(directory.predictions_file, predictor.predict(dataset.X_train[unlabeled], names).to_csv())
+    write_text(directory.predictions_file, predictor.predict(chosen_rows(dataset.X_train, unlabeled), names).to_csv())
     return directory.predictions_file
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.rows_on_disk import chosen_rows
 from nesi.config.parameters import ExperimentParameters
 from nesi.config.reading import load_parameters
 from nesi.config.sections import TuningOptions
@@ -66,9 +67,9 @@ def tuning_data(parameters: ExperimentParameters, options: TuningOptions, datase
     trained, validating = tuning_split(y, options.labels, rng)
     kept = np.setdiff1d(np.flatnonzero(filled), validating)
     return TuningData(
-        X=dataset.X_train[kept],
+        X=chosen_rows(dataset.X_train, kept),
         labels=mask_labels(y, trained)[kept],
-        X_validation=dataset.X_train[validating],
+        X_validation=chosen_rows(dataset.X_train, validating),
         y_validation=y[validating],
         n_classes=len(dataset.class_names),
     )

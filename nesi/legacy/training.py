@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class LegacyTrainer(Trainer):
         if legacy.likelihood:
             self.log_likelihood_at_start = float(self.trained().log_likelihood(self._lesson.data).mean())
 
-    def _new_batches(self) -> list[np.ndarray]:
+    def _new_batches(self) -> Iterable[np.ndarray]:
         """Chunk b has the places [b S, (b + 1) S) of an order of its own: a point may come twice, or never."""
         if self._chunk_size is None:
             return super()._new_batches()
@@ -91,7 +92,7 @@ class LegacyPhase(EnginePhase):
         super().__init__(name, engine, lesson, settings.dtype)
         self._network, self._settings, self._legacy = spec.network, settings, legacy
 
-    def go_through(self, batches: list[np.ndarray]) -> PassResult:
+    def go_through(self, batches: Iterable[np.ndarray]) -> PassResult:
         log_likelihood, self_labeled = 0.0, 0
         for batch in batches:
             missing = self._lesson.batch_size - len(batch) if self._legacy.padding else 0

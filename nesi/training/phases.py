@@ -6,6 +6,7 @@ recurrent networks then learn with both together (`nesi.networks.training_phases
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -44,7 +45,7 @@ class Phase(Protocol):
     def learning(self) -> list[np.ndarray]:
         """The weights that change."""
 
-    def learn(self, batches: list[np.ndarray]) -> PassResult:
+    def learn(self, batches: Iterable[np.ndarray]) -> PassResult:
         """One pass over the data; `batches` hold the indices of the points in every mini-batch."""
 
 
@@ -70,12 +71,12 @@ class EnginePhase:
     def learning(self) -> list[np.ndarray]:
         return [self.W, self.R] if self.name == "both" else [self.W]
 
-    def learn(self, batches: list[np.ndarray]) -> PassResult:
+    def learn(self, batches: Iterable[np.ndarray]) -> PassResult:
         result = self.go_through(batches)
         self._engine.end_iteration()
         return result
 
-    def go_through(self, batches: list[np.ndarray]) -> PassResult:
+    def go_through(self, batches: Iterable[np.ndarray]) -> PassResult:
         lesson, data = self._lesson, self._lesson.data
         log_likelihood, self_labeled = 0.0, 0
         for batch in batches:
@@ -96,7 +97,7 @@ class BatchEMPhase(EnginePhase):
         super().__init__("both", engine, lesson, settings.dtype)
         self._exact, self._A = engine, settings.A
 
-    def learn(self, batches: list[np.ndarray]) -> PassResult:
+    def learn(self, batches: Iterable[np.ndarray]) -> PassResult:
         data, counts, log_likelihood = self._lesson.data, ExpectedCounts(self._exact), 0.0
         weights = np.ones(data.n_points) if self._lesson.weights is None else self._lesson.weights
         for batch in batches:
@@ -138,7 +139,7 @@ class ClassLayerPhase:
     def learning(self) -> list[np.ndarray]:
         return [self.R]
 
-    def learn(self, batches: list[np.ndarray]) -> PassResult:
+    def learn(self, batches: Iterable[np.ndarray]) -> PassResult:
         self_labeled = 0
         for batch in batches:
             rows = self._activities[(batch[:, None] * self._committee + np.arange(self._committee)).ravel()]

@@ -8,6 +8,7 @@ alone is computed by the same functions, and is the same number for number.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +59,7 @@ class ClassLayersPhase(EnginePhase):
     def learning(self) -> list[np.ndarray]:
         return [self.W, self.R, *(companion.layer.R for companion in self._companions.values())]
 
-    def learn(self, batches: list[np.ndarray]) -> PassResult:
+    def learn(self, batches: Iterable[np.ndarray]) -> PassResult:
         data, others = self._lesson.data, list(self._companions.values())
         layers = [(self._lesson, self._layer), *((other.lesson, other.layer) for other in others)]
         log_likelihood, self_labeled = np.zeros(len(layers)), np.zeros(len(layers), dtype=np.int64)

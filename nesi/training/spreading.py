@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class SpreadPhase:
     def learning(self) -> list[np.ndarray]:
         return [self._R]
 
-    def learn(self, batches: list[np.ndarray]) -> PassResult:
+    def learn(self, batches: Iterable[np.ndarray]) -> PassResult:
         settings, data, labels = self._settings, self._lesson.data, labels_to_spread(self._lesson)
         n_classes = len(self._engine.R)
         over = spread_over(settings, n_classes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from nesi.trained import TrainedNetwork
 from nesi.training.failure import check_success
 from nesi.training.initialization import Start, initial_weights, start_names
 from nesi.training.learning_rates import Lesson
+from nesi.training.order import in_batches, shuffled_in_blocks
 from nesi.training.phases import BatchEMPhase, ClassLayerPhase, EnginePhase, Phase
 from nesi.training.settings import TrainingSettings
 from nesi.training.spreading import SpreadPhase, spread_start
@@ -103,7 +104,10 @@ class Trainer:
         if self.settings.inference == "exact":
             return ExactEngine(self._spec, W, R, A, threshold)
         search, lesson = self.settings.truncated, self._lesson
-        return TruncatedEngine(self._spec, W, R, A, threshold, lesson.data, lesson.labels, self._rng, search)
+        place = self.settings.candidates_in
+        return TruncatedEngine(
+            self._spec, W, R, A, threshold, lesson.data, lesson.labels, self._rng, search, candidates_in=place
+        )
 
     def _new_phase(self) -> Phase:
         if self.phase == "second":
@@ -172,6 +176,8 @@ class Trainer:
             )
         ]
         account = {"batch_size": self.batch_size, "W_init": self.starts.W, "R_init": self.starts.R, "phases": phases}
+        if self._shuffles_blocks:
+            account["shuffle"] = "blocks"
         return account | self._about
 
     def training_log_likelihood(self) -> float:
@@ -199,11 +205,18 @@ class Trainer:
             self._end_phase(reason)
         return info
 
-    def _new_batches(self) -> list[np.ndarray]:
+    def _new_batches(self) -> Iterable[np.ndarray]:
         """The indices of the points in every mini-batch of one pass."""
-        n_points = self._lesson.data.n_points
-        order = self._rng.permutation(n_points) if self.settings.shuffle else np.arange(n_points)
-        return [order[first : first + self.batch_size] for first in range(0, n_points, self.batch_size)]
+        data = self._lesson.data
+        if self._shuffles_blocks:
+            return in_batches(shuffled_in_blocks(data, self._rng), self.batch_size)
+        order = self._rng.permutation(data.n_points) if self.settings.shuffle else np.arange(data.n_points)
+        return [order[first : first + self.batch_size] for first in range(0, data.n_points, self.batch_size)]
+
+    @property
+    def _shuffles_blocks(self) -> bool:
+        shuffle = self.settings.shuffle
+        return shuffle == "blocks" or (shuffle is True and self._lesson.data.on_disk)
 
     def keep_first_layer(self) -> None:
         """Greedy training goes on with the second layer at once: W is as given and stays as it is."""
