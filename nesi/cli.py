@@ -38,7 +38,7 @@ def run_main(arguments: Sequence[str] | None = None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`nesi`, or `python -m nesi`."""
-    parser = _main_parser("nesi" if Path(sys.argv[0]).stem == "nesi" else "python -m nesi")
+    parser = main_parser("nesi" if Path(sys.argv[0]).stem == "nesi" else "python -m nesi")
 
     def action() -> int:
         options = parser.parse_args(arguments)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _guarded(action)
 
 
-def _main_parser(program: str) -> argparse.ArgumentParser:
+def main_parser(program: str = "nesi") -> argparse.ArgumentParser:
     parser = _Parser(prog=program, description="Neural Simpletrons: run, predict, compare, report, tune, label.")
     _add_version(parser)
     subparsers = parser.add_subparsers(dest="command", required=True, parser_class=_Parser, metavar="COMMAND")
