@@ -94,7 +94,7 @@ def read_svmlight(path: Path, n_features: int | None) -> tuple[Matrix, list[Any]
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, labels = load_svmlight_file(str(path), dtype=np.float32, n_features=n_features)
+        X, labels = load_svmlight_file(str(path), dtype=np.float64, n_features=n_features)
     except (OSError, ValueError, OverflowError, MemoryError, EOFError) as error:
         raise DataError(
             f'{path} cannot be read as svmlight ({error}); expected lines like "1 3:0.5 17:2", '

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
 from data_tools.errors import DataError, NoLabels, counted
+from data_tools.float32 import narrow
 from data_tools.preprocessing import Preprocessing
 from data_tools.signed import in_two_parts, sentence, splits
 from data_tools.split import stratified_split
@@ -58,7 +59,7 @@ def assemble(
         raise DataError(f"{path} holds data of shape {tuple(X.shape)}, expected points x inputs; correct it.")
     if X.shape[0] != len(labels):
         raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
-    X = _narrow(path, X)
+    X = narrow(path, X)
     if split := splits(X, options.signed):
         preprocessing = replace(preprocessing or Preprocessing(int(X.shape[1])), signed=True)
         if options.signed == "auto":
@@ -74,7 +75,7 @@ def assemble(
         X_test, y_test = X[test_rows], y[test_rows]
     else:
         train_rows = rows
-        X_test, y_test = _narrow(path, test.X), test_labels(path, [label_word(label) for label in test.labels], number)
+        X_test, y_test = narrow(path, test.X), test_labels(path, [label_word(label) for label in test.labels], number)
         X_test = in_two_parts(X_test) if split else X_test
         if options.drop_empty:
             X_test, y_test = without_empty(X_test, y_test)
@@ -167,16 +168,6 @@ def shape_of_images(path: Path, image_shape: Any) -> tuple[int, int]:
     except (TypeError, ValueError) as error:
         raise DataError(f"{path}: image_shape is {image_shape!r}, expected two numbers like [28, 28].") from error
     return height, width
-
-
-def _narrow(path: Path, X: Matrix) -> Matrix:
-    """uint8 stays, everything else becomes float32 (dense or CSR)."""
-    if X.dtype == np.uint8:
-        return X
-    if X.dtype.kind not in "uifb":
-        raise DataError(f"{path} holds data of type {X.dtype}, expected numbers; convert it.")
-    with np.errstate(over="ignore"):  # values that do not fit become infinite, which Dataset rejects
-        return X.astype(np.float32)
 
 
 def without_empty(X: Matrix, y: npt.NDArray[np.int64]) -> tuple[Matrix, npt.NDArray[np.int64]]:

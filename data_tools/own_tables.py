@@ -165,18 +165,17 @@ def _read_arrow(path: Path) -> Table:
         raise DataError(f"{path} cannot be read as {path.suffix[1:]} ({reason}); save it again.") from None
 
 
-def numbers(path: Path, table: Table, inputs: list[int]) -> npt.NDArray[np.float32]:
-    X = np.empty((table.n_rows, len(inputs)), dtype=np.float32)
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused later
-        for place, column in enumerate(inputs):
-            try:
-                X[:, place] = np.array(table.columns[column], dtype=np.float64)
-            except (TypeError, ValueError):
-                row, value = next((r, v) for r, v in enumerate(table.columns[column]) if not _is_number(v))
-                raise DataError(
-                    f"{path}: point {row + 1} holds something that is not a number in {table.name(column)} "
-                    f"({str(value)[:40]!r}); fix it, or leave the column out with ignore_columns."
-                ) from None
+def numbers(path: Path, table: Table, inputs: list[int]) -> npt.NDArray[np.float64]:
+    X = np.empty((table.n_rows, len(inputs)))
+    for place, column in enumerate(inputs):
+        try:
+            X[:, place] = np.array(table.columns[column], dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            row, value = next((r, v) for r, v in enumerate(table.columns[column]) if not _is_number(v))
+            raise DataError(
+                f"{path}: point {row + 1} holds something that is not a number in {table.name(column)} "
+                f"({str(value)[:40]!r}); fix it, or leave the column out with ignore_columns."
+            ) from None
     return X
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data_tools.errors import DataError
+from data_tools.float32 import narrow
 from data_tools.own_labels import LABEL_NAMES, WEAK_NAME
 
 
@@ -27,12 +28,13 @@ def read_row_group(
     """The inputs of some rows, and their labels if a column of them is named."""
     with _parquet(path) as file:
         table = file.read_row_group(group, columns=[*inputs, *([label] if label else [])])
-    X = np.empty((table.num_rows, len(inputs)), dtype=np.float32)
+    X = np.empty((table.num_rows, len(inputs)))
     for place, name in enumerate(inputs):
         try:
             X[:, place] = table.column(name).to_numpy()
         except (TypeError, ValueError):
             raise DataError(f"{path}: column {name!r} holds something that is not a number; fix it.") from None
+    X = narrow(path, X)
     if label is None:
         return X, None
     labels = ["" if value is None else str(value) for value in table.column(label).to_pylist()]

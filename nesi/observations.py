@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
+from data_tools.float32 import in_range
 from data_tools.rows_on_disk import RowsOnDisk, parts_of
 from nesi.errors import NesiError
 
 _CHUNK_VALUES = 4_000_000  # how much of the data is looked at in one go
 _BLOCK_BYTES = 1_000_000  # of points in memory that are shuffled as if they were on disk
 _LARGEST_WEIGHT = 1e12
-_ORDINARY = 2.0**-64, 2.0**64  # rows whose largest value lies between these are safe to square or sum up in float32
 
 
 class SparseRows(NamedTuple):
@@ -37,7 +37,7 @@ class Observations:
         self.sparse = X.sparse if self.on_disk else sp.issparse(X)
         self._X = _as_matrix(X)
         _check_values(self._X)
-        self._X = _in_range(self._X)
+        self._X = in_range(self._X)
         self.n_points, self.n_features = self._X.shape
         self.normalization = normalization
         if not normalization > self.n_features:
@@ -157,9 +157,8 @@ def _as_matrix(X: Any) -> Any:
     if isinstance(X, RowsOnDisk):
         return X
     matrix: Any = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
-    if matrix.dtype == np.longdouble:
-        with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused
-            matrix = matrix.astype(np.float64)
+    if matrix.dtype == bool:
+        matrix = matrix.astype(np.uint8)
     if sp.issparse(matrix) and not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -190,32 +189,6 @@ def _some_values(X: Any) -> Iterator[np.ndarray]:
         size = max(1, _CHUNK_VALUES // max(1, int(np.prod(values.shape[1:], dtype=np.int64))))
         for first in range(0, len(values), size):
             yield values[first : first + size]
-
-
-def _in_range(X: Any) -> Any:
-    """Rows that float32 could not hold, times a power of two.
-
-    T1.3 discards the length of a point, so that this changes nothing but what would overflow or vanish on the way.
-    """
-    if not np.issubdtype(X.dtype, np.floating) or not X.shape[1]:
-        return X
-    largest = np.zeros(X.shape[0])
-    for part, some in parts_of(X):
-        of_rows = some.max(axis=1)
-        largest[part] = of_rows.toarray().ravel() if sp.issparse(of_rows) else of_rows
-    rows = np.flatnonzero((largest > _ORDINARY[1]) | ((largest < _ORDINARY[0]) & (largest > 0)))
-    if not rows.size:
-        return X
-    exponents = np.zeros(X.shape[0], dtype=np.int64)
-    exponents[rows] = np.frexp(largest[rows])[1]
-    if isinstance(X, RowsOnDisk):
-        return X.divided_by_powers_of_two(exponents)
-    X = X.astype(np.float64)  # a copy
-    if sp.issparse(X):
-        X.data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
-    else:
-        X[rows] = np.ldexp(X[rows], -exponents[rows, None])
-    return X
 
 
 def has_content(X: Any) -> np.ndarray:

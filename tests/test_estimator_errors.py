@@ -15,6 +15,11 @@ from nesi.errors import NesiError
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.fixture(scope="module")
+def trained():
+    return make_model(max_iter=2).fit(*make_data())
+
+
 def spoiled(value, layout):
     X, labels = make_data()
     X[4, 2] = value
@@ -180,3 +185,19 @@ def test_values_of_any_other_kind_get_a_sentence(setting, odd):
 def test_a_random_state_of_any_other_kind_gets_a_sentence(odd):
     with pytest.raises(NesiError, match=r"random_state is .* must be an integer of at least 0"):
         make_model(max_iter=1, random_state=odd).fit(*make_data())
+
+
+@pytest.mark.parametrize("wrong", [-1, 0, 2.5, "x", True, None])
+def test_a_number_of_samples_that_is_none_is_refused(trained, wrong):
+    with pytest.raises(NesiError, match=r"n_samples is .* must be an integer of at least 1"):
+        trained.sample(wrong)
+
+
+def test_scores_of_labels_that_do_not_belong_to_the_points_are_refused(trained):
+    X, labels = make_data()
+    with pytest.raises(NesiError, match="one label for each of the 60 points"):
+        trained.score(X, labels[:3])
+    with pytest.raises(NesiError, match="no label"):
+        trained.score(X, None)
+    with pytest.raises(ValueError, match=r"sample_weight.shape == \(2,\)"):
+        trained.score(X, labels, sample_weight=[1, 2])

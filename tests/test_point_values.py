@@ -70,8 +70,17 @@ def test_long_doubles_are_numbers_like_others(trained, layout):
     X = make_data()[0]
     long = layout(X).astype(np.longdouble)
     np.testing.assert_array_equal(trained.predict_proba(long), trained.predict_proba(layout(X)))
+    np.testing.assert_array_equal(
+        trained.predict_proba(long * np.ldexp(np.longdouble(1), 9000)), trained.predict_proba(long)
+    )
     with pytest.raises(NesiError, match="infinity"):
-        Observations(np.full((1, 10), np.longdouble("1e4000")), 40.0)
+        Observations(np.full((1, 10), np.longdouble("inf")), 40.0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_truth_values_are_zeros_and_ones(trained, layout):
+    X = make_data()[0] > 5
+    np.testing.assert_array_equal(trained.predict_proba(layout(X)), trained.predict_proba(layout(X.astype(float))))
 
 
 def test_repeated_entries_of_a_sparse_matrix_are_added_without_changing_it(trained):

@@ -6,13 +6,11 @@ network of a process that has the same graph (and any size) shares one compilati
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +87,7 @@ class CompiledFunction:
         self._updated = list(updates or {})
         self._called = False
         self._results = [*outputs, *(updates or {}).values()]
-        with warnings.catch_warnings(), _without_harmless_errors():
+        with warnings.catch_warnings():
             # JAX leaves out assertions about sizes that PyTensor adds where arrays meet; ours fit.
             warnings.filterwarnings("ignore", message="Skipping Assert")
             self._function = pytensor.function(
@@ -130,25 +128,6 @@ class CompiledFunction:
             timer.cancel()
         self._called = True
         return outputs
-
-
-@contextlib.contextmanager
-def _without_harmless_errors() -> Iterator[None]:
-    """PyTensor tries to fuse operations, fails where one works in place, says so at length, and goes on without."""
-    log, held = logging.getLogger("pytensor.graph.rewriting.basic"), list[logging.LogRecord]()
-
-    def hold(record: logging.LogRecord) -> bool:
-        held.append(record)
-        return False
-
-    log.addFilter(hold)
-    try:
-        yield
-    finally:
-        log.removeFilter(hold)
-        if not any("Dependency graph contains cycles" in record.getMessage() for record in held):
-            for record in held:
-                log.handle(record)
 
 
 def _announce(name: str, backend: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.ops import deep_copy_op
 
 from nesi import equations
 from nesi.engines import sparse_kernels
@@ -152,7 +153,9 @@ class SparseActivities:
         share = _shared_out(self._for_every_member(gains * t), mass).astype(dtype)
         nothing = pt.zeros_like(forgotten)
         learned = R * self._updated(pt.zeros_like(R), nothing, share, with_class)
-        return self._updated(R, forgotten, share, without) + learned
+        # A copy, because the Op writes over what it is given, and `learned` reads R: PyTensor would try to make one
+        # loop of that reading and the sum below, find that it has to run both before and after the Op, and give up.
+        return self._updated(deep_copy_op(R), forgotten, share, without) + learned
 
     def _split(self) -> tuple[Expression, Expression]:
         """As `TopDown._split`, for the entries."""

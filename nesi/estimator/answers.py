@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    validate_data,
+)
 
 from data_tools.rows_on_disk import RowsOnDisk, as_rows_on_disk
 from data_tools.signed import in_two_parts
 from nesi.errors import NesiError
-from nesi.estimator.inputs import generator, settled_sign, split_labels, warn_of_empty
+from nesi.estimator.inputs import check_count, generator, settled_sign, split_labels, warn_of_empty
 from nesi.observations import has_content
 from nesi.trained import TrainedNetwork
 
@@ -45,10 +51,10 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of labeled points whose class is predicted; points without a label are passed over."""
-        known, labeled = split_labels(y, len(y))
+        known, labeled = split_labels(y, _num_samples(X))
         if not len(known):
             raise NesiError("y holds no label, so there is nothing to compare the predictions with.")
-        weights = None if sample_weight is None else np.asarray(sample_weight)[labeled]
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)[labeled]
         return float(accuracy_score(known, self.predict(X)[labeled], sample_weight=weights))
 
     def transform(self, X: Any) -> np.ndarray:
@@ -65,6 +71,7 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
         In a committee each point comes from a randomly chosen member: all of R_k together is that.
         """
         check_is_fitted(self, "W_")
+        check_count("n_samples", n_samples)
         rng = generator(self.random_state if random_state is None else random_state)
         K, prior = len(self.R_), self.class_prior_
         k = rng.integers(K, size=n_samples) if self.class_prior is None else rng.choice(K, size=n_samples, p=prior)

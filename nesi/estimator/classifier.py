@@ -16,7 +16,7 @@ from nesi.estimator.files import OnDisk
 from nesi.estimator.inputs import (
     are_soft,
     as_float,
-    check_n_init,
+    check_count,
     check_units,
     checked_classes,
     class_indices,
@@ -223,7 +223,7 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         """
         first = not hasattr(self, "W_")
         X = self._validated(X, reset=first)
-        check_n_init(self.n_init)
+        check_count("n_init", self.n_init)
         labels, labeled = self._read_labels(y, X.shape[0], classes, keep=not first)
         X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
         if not X.shape[0]:

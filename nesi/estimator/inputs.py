@@ -241,14 +241,14 @@ def check_units(n_subclasses: Any, n_classes: int) -> None:
         )
 
 
-def check_n_init(n_init: Any) -> None:
-    if isinstance(n_init, bool) or not isinstance(n_init, Integral) or n_init < 1:
-        raise NesiError(f"n_init is {n_init!r}, but must be an integer of at least 1.")
+def check_count(name: str, count: Any) -> None:
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise NesiError(f"{name} is {shown(count)}, but must be an integer of at least 1.")
 
 
 def starting_points(rng: np.random.Generator, n_init: Any) -> list[np.random.Generator]:
     """The given generator, and as many more as there are further starts."""
-    check_n_init(n_init)
+    check_count("n_init", n_init)
     if n_init > _MOST_STARTS:
         raise NesiError(f"n_init is {str(n_init)[:40]}, but must be at most {_MOST_STARTS}.")
     if n_init == 1:

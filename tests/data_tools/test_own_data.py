@@ -67,7 +67,7 @@ def test_words_are_classes_too(tmp_path: Path) -> None:
         ({"X": X}, "expected y"),
         ({"X": X, "y": Y[:5]}, "20 points but 5 labels"),
         ({"X": np.where(X > 30, np.nan, X), "y": Y}, "NaN"),
-        ({"X": X * 1e300, "y": Y}, "infinite"),
+        ({"X": np.where(X > 9, np.inf, X), "y": Y}, "infinite"),
         ({"X": X, "y": np.full(20, -1)}, "no labeled point"),
         ({"X": X.astype(str), "y": Y}, "expected numbers"),
         ({"X": X[:, 0], "y": Y}, "points x inputs"),

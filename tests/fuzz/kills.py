@@ -1,90 +1,146 @@
 """Kill an experiment at random moments, continue it, and compare every file with one that was left alone.
 
-    python tests/fuzz/kills.py --kills 100 [--seed 0] [--seconds 8]
+    python tests/fuzz/kills.py --kills 100 [--seed 0] [--experiments 8]
 
-An experiment is killed again and again until it is done; then the next one begins in a new directory.
+Each kill wishes for a stage: during start-up after a random time, in training after a random number of iterations of a
+layer, or in the middle of writing a file. What it hits is read afterwards from what the program noted, and counted. No
+kill depends on how fast the machine is.
 """
 
 from __future__ import annotations
 
 import argparse
+import mmap
+import os
 import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from command_line import finish, records, start, write_params
+sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parent.parent / "programs"))
+sys.path.append(str(Path(__file__).parents[2]))
+from command_line import ROOT, finish, records, start, write_params
+from watched_run import SIZE, STAGES, read_note
 
+PROGRAM = [sys.executable, str(ROOT / "tests" / "programs" / "watched_run.py")]
 LONG: dict[str, Any] = {"iterations": 60, "C": 60, "networks": ["r", "ff+"], "runs": 2, "checkpoint_seconds": 0.0}
+LONG |= {"greedy": True, "iterations_R": 60}
+WHILE_WRITING = "while writing"
+_WISHES = (
+    ["start-up"] * 2 + ["first layer", "second layer", "both layers"] * 2 + ["between runs", "checkpoint", "result"]
+)
+_MOST_ITERATIONS = 90  # that a kill waits for; a few such waits make a whole experiment
+_MOST_STEPS = {"checkpoint": 60, "result": 20}
+#: Files that hold nothing but what follows from the parameters.
+_SAME = ("params.yaml", "dataset.json", "predictions.csv")
 
 
-def files(directory: Path) -> dict[str, dict[str, bytes]]:
-    """The arrays of a directory bit for bit, without the seconds that things took."""
-    found = {}
-    for path in sorted(directory.rglob("*.npz")):
-        with np.load(path) as arrays:
-            found[str(path.relative_to(directory))] = {
-                name: arrays[name].tobytes() for name in arrays.files if name not in ("seconds", "header")
-            }
+def files(directory: Path) -> dict[str, Any]:
+    """The arrays and tables of a directory bit for bit, without the seconds that things took; of the rest the names."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        name = str(path.relative_to(directory))
+        found[name] = path.read_bytes() if path.name in _SAME else None
+        if path.suffix == ".npz":
+            with np.load(path) as arrays:
+                kept = [name for name in arrays.files if name not in ("seconds", "header")]
+                found[name] = {name: (arrays[name].dtype.str, arrays[name].tobytes()) for name in kept}
     return found
 
 
-def kill_and_continue(params: Path, out: Path, chance: random.Random, seconds: float, most: int) -> tuple[int, bool]:
-    """How often it was killed, and whether it is done."""
-    kills = 0
-    while kills < most:
-        before = records(out)
-        process = start(params, "--out", out, "--resume", "--quiet")
-        deadline = time.monotonic() + chance.uniform(0, seconds)
-        while time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.005)
-        if process.poll() is not None:
+class Killer:
+    """Starts the program, and kills it."""
+
+    def __init__(self, folder: Path, params: Path, chance: random.Random, start_up: float) -> None:
+        self._params, self._chance, self._start_up = params, chance, start_up
+        self._note = folder / "note"
+        self.hit: Counter[str] = Counter()
+
+    def run(self, out: Path) -> bool:
+        """Continue the experiment; whether it could be killed before its end."""
+        self._note.write_bytes(bytes(SIZE))
+        wish = self._chance.choice(_WISHES)
+        environment = {**os.environ, "NESI_TEST_WATCH": str(self._note)}
+        if wish in _MOST_STEPS:
+            environment["NESI_TEST_KILL_AT"] = f"{wish} {self._chance.randint(1, _MOST_STEPS[wish])}"
+        process = start(self._params, "--out", out, "--resume", "--quiet", program=PROGRAM, env=environment)
+        with self._note.open("r+b") as file, mmap.mmap(file.fileno(), SIZE) as shared:
+            self._wait_for(wish, process, shared)
+            process.kill()  # nothing happens if it is dead
             code, _, errors = finish(process)
-            assert code == 0, errors
-            return kills, True
-        process.kill()
-        process.communicate()
-        kills += 1
-        assert before.items() <= records(out).items(), "a finished run was lost"
-    return kills, False
+            stage, writing, _ = read_note(shared)
+        assert code in (0, -9), errors
+        if code == -9:
+            self.hit[WHILE_WRITING if writing else STAGES[stage]] += 1
+        return bool(code)
+
+    def _wait_for(self, wish: str, process: Any, shared: mmap.mmap) -> None:
+        if wish == "start-up":
+            deadline = time.monotonic() + self._chance.uniform(0, self._start_up)
+            while time.monotonic() < deadline and process.poll() is None:
+                time.sleep(0.01)
+            return
+        count = self._chance.randint(1, 2 if wish == "between runs" else _MOST_ITERATIONS)
+        latest, seen = (-1, -1), 0  # iterations of this stage, or of a later one if it is over already
+        while process.poll() is None:
+            stage, _, number = read_note(shared)
+            if wish in STAGES and stage >= STAGES.index(wish) and (stage, number) != latest:
+                latest, seen = (stage, number), seen + 1
+            if seen >= count:
+                time.sleep(self._chance.uniform(0, 0.01))
+                return
+            time.sleep(0.0005)
+
+
+def uninterrupted(params: Path, out: Path) -> None:
+    code, _, errors = finish(start(params, "--out", out, "--resume", "--quiet"))
+    assert code == 0, errors
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=8.0, help="kill within so many seconds after each start")
+    parser.add_argument("--experiments", type=int, default=8, help="the kills are shared out among these")
     options = parser.parse_args(arguments)
-    chance, kills, compared = random.Random(options.seed), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        params = write_params(Path(folder) / "p.yaml", **LONG)
-        whole = Path(folder) / "whole"
-        code, _, errors = finish(start(params, "--out", whole, "--quiet"))
-        assert code == 0, errors
-        expected, expected_files = records(whole), files(whole)
-        number = 0
-        while kills < options.kills:
-            number += 1
-            out = Path(folder) / f"out{number}"
-            done, finished = kill_and_continue(params, out, chance, options.seconds, options.kills - kills)
-            kills += done
-            if not finished:
-                code, _, errors = finish(start(params, "--out", out, "--resume", "--quiet"))
-                assert code == 0, errors
+        place = Path(folder)
+        params = write_params(place / "p.yaml", **LONG)
+        brief = write_params(place / "brief.yaml", **{**LONG, "iterations": 2, "iterations_R": 2})
+        uninterrupted(brief, place / "compiled")  # whatever is compiled comes from the cache from now on
+        began = time.monotonic()
+        uninterrupted(brief, place / "brief")
+        killer = Killer(place, params, random.Random(options.seed), time.monotonic() - began)
+        uninterrupted(params, place / "whole")
+        expected, expected_files = records(place / "whole"), files(place / "whole")
+        kills = compared = 0
+        while kills < options.kills or compared < options.experiments:
+            out = place / f"out{compared}"
+            share = -(-(options.kills - kills) // max(options.experiments - compared, 1))
+            for _ in range(share):
+                before = records(out)
+                if not killer.run(out):
+                    break
+                kills += 1
+                assert before.items() <= records(out).items(), "a finished run was lost"
+            uninterrupted(params, out)
             assert records(out) == expected, "records differ"
             assert files(out) == expected_files, "files differ"
-            assert not list(out.rglob("*.part")), "half-written files were left"
             compared += 1
-            print(f"{kills} kills, {compared} experiments compared", file=sys.stderr, flush=True)
+            print(f"{kills} kills, {compared} experiments compared; {dict(killer.hit)}", file=sys.stderr, flush=True)
+    print("| stage | kills |\n|---|---|")
+    for stage in (*STAGES, WHILE_WRITING):
+        print(f"| {stage} | {killer.hit[stage]} |")
     print(
-        f"seed {options.seed}: {kills} kills, {compared} experiments; {compared * len(expected)} records and ", end=""
+        f"\nseed {options.seed}: {kills} kills, {compared} experiments; {compared * len(expected)} records and "
+        f"{compared * len(expected_files)} files compared: nothing lost, doubled or different"
     )
-    print(f"{compared * len(expected_files)} files compared: nothing lost, doubled or different")
     return 0
 
 
