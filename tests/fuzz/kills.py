@@ -109,6 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--experiments", type=int, default=8, help="the kills are shared out among these")
     options = parser.parse_args(arguments)
+    os.environ["PYTHONPATH"] = str(ROOT)  # the code beside this file, even if another copy is installed
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         params = write_params(place / "p.yaml", **LONG)
