@@ -34,6 +34,7 @@ class Dataset:
     vocabulary: Sequence[str] | None = None
     preprocessing: Preprocessing | None = None
     point_names: Sequence[str] | None = None  # of the training points: the file or the row of each
+    test_point_names: Sequence[str] | None = None
     held_out: int | None = None  # labeled points that were taken out of the training data to make a test set
 
     def __post_init__(self) -> None:

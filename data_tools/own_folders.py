@@ -152,9 +152,10 @@ def _text_dataset(path: Path, train: list[Entry], test: list[Entry] | None, opti
     X_train, X_test = tf_idf(train_counts, sparse.csr_matrix(counted.X_test), idf)
     weights = tuple(inverse_document_frequency(train_counts, idf).tolist())
     kept = np.arange(X_train.shape[0])
-    y_test = counted.y_test
+    y_test, test_names = counted.y_test, counted.test_point_names or ()
     if options.drop_empty:  # weighting can empty a text whose words are in all texts
         kept = np.setdiff1d(kept, empty_rows(X_train))
+        test_names = [test_names[row] for row in np.setdiff1d(np.arange(len(y_test)), empty_rows(X_test))]
         X_test, y_test = without_empty(X_test, y_test)
     names = counted.point_names or ()
     return named_after(
@@ -167,6 +168,7 @@ def _text_dataset(path: Path, train: list[Entry], test: list[Entry] | None, opti
         vocabulary=tuple(vocabulary),
         preprocessing=Preprocessing(len(vocabulary), vocabulary=tuple(vocabulary), idf=weights),
         point_names=tuple(names[row] for row in kept),
+        test_point_names=tuple(test_names),
         held_out=counted.held_out,
     )
 

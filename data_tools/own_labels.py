@@ -73,11 +73,14 @@ def assemble(
     if test is None:
         train_rows, test_rows = (rows[part] for part in stratified_split(y[rows], options.test_fraction, options.seed))
         X_test, y_test = X[test_rows], y[test_rows]
+        test_names = _names_of(train, test_rows)
     else:
         train_rows = rows
         X_test, y_test = narrow(path, test.X), test_labels(path, [label_word(label) for label in test.labels], number)
         X_test = in_two_parts(X_test) if split else X_test
+        test_names = test.names
         if options.drop_empty:
+            test_names = _names_of(test, np.setdiff1d(np.arange(len(y_test)), empty_rows(X_test)))
             X_test, y_test = without_empty(X_test, y_test)
     return named_after(
         path,
@@ -88,9 +91,14 @@ def assemble(
         _names(path, found, class_names),
         image_shape=None if image_shape is None else shape_of_images(path, image_shape),
         preprocessing=preprocessing,
-        point_names=None if train.names is None else tuple(train.names[row] for row in train_rows),
+        point_names=_names_of(train, train_rows),
+        test_point_names=test_names,
         held_out=len(y_test) if test is None else None,
     )
+
+
+def _names_of(part: OwnPart, rows: npt.NDArray[np.int64]) -> Sequence[str] | None:
+    return None if part.names is None else tuple(part.names[row] for row in rows)
 
 
 def named_after(path: Path, *fields: Any, **more_fields: Any) -> Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from data_tools.rows_on_disk import chosen_rows
-from nesi.engines.contract import InferenceEngine
+from nesi.engines.contract import Inference, InferenceEngine
 from nesi.engines.exact import ExactEngine
 from nesi.engines.inference import full_log_likelihood, infer_in_chunks
 from nesi.engines.onnx_graph import posterior_graph
@@ -130,6 +130,12 @@ class TrainedNetwork:
         total = of_member.sum(axis=1, keepdims=True)
         p_unit = np.where(total > 0, of_member / np.where(total > 0, total, 1), 1 / of_member.shape[1])
         return self._answered(X, answer, p_unit.ravel())
+
+    def inferences(self, X: Any) -> Iterator[tuple[np.ndarray, Inference]]:
+        """s, t and the log-likelihood of points that have content, in chunks that fit into memory."""
+        data = self._observed(X)
+        for chunk, inference in infer_in_chunks(self._exact(data.sparse), data):
+            yield chunk, inference._replace(log_likelihood=inference.log_likelihood - data.log_gamma[chunk])
 
     def sparse_activities(self, X: Any) -> sp.csr_array:
         """The same without what is negligible, one row per point and member of the committee."""

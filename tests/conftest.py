@@ -18,7 +18,7 @@ _COMPARE_PROCESSES = {"test_cluster", "test_experiment_crashes", "test_experimen
 
 
 # Tests that kill processes, measure memory or drive a browser: they must not meet, in whatever process they run.
-_ALONE = {"test_cluster", "test_experiment_crashes", "test_labeling_page", "test_report", "test_newsgroups"}
+_ALONE = {"test_cluster", "test_experiment_crashes", "test_labeling_page", "test_report_page", "test_newsgroups"}
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

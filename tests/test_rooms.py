@@ -66,7 +66,7 @@ def rooms_used(path: Path, inside_functions: bool = True) -> set[str]:
 
 @pytest.mark.parametrize("room", NEVER)
 def test_no_import_goes_against_the_rules(room: str) -> None:
-    for path in sorted((ROOT / "nesi" / room).glob("*.py")):
+    for path in sorted((ROOT / "nesi" / room).rglob("*.py")):
         assert not rooms_used(path) & NEVER[room], path
 
 

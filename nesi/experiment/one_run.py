@@ -22,6 +22,7 @@ from nesi.experiment.field_runs import about_field_labels, field_label_trainer
 from nesi.experiment.first_layers import FirstLayerFile, has_common_first_layer, reserved
 from nesi.experiment.likeness import QUANTILES, log_likelihood_quantiles
 from nesi.experiment.point_choice import PointList, choose_points
+from nesi.experiment.shown_points import shown_points, within_data_set
 from nesi.experiment.tasks import Progress, RunData, RunResult, RunTask, training_settings
 from nesi.experiment.trainers import trainer_of_run
 from nesi.fields.labels import with_hard_classes
@@ -82,6 +83,8 @@ def train_run(
         if task.parameters.class_assignment == "hard max":
             network = with_hard_classes(network, trainer.activities(), labels)
         result = run.result(network, X_train, labels, points.labeled)
+        if result.shown:
+            result.shown["point_rows"] = within_data_set(result.shown, points)
         if len(labels) < len(data.y_train):
             result.details["training_points"] = points.training
         if len(points.test) < len(data.y_test):
@@ -232,7 +235,8 @@ class RunInProgress:
         task, data, trainer, parameters = self.task, self.data, self.trainer, self.task.parameters
         log_likelihood = float(np.mean(network.log_likelihood(X_train, labels)))
         test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)
-        if len(data.y_test) and not task.waits_for_a_person:
+        posterior = None if task.waits_for_a_person else np.zeros((0, data.n_classes))
+        if len(data.y_test) and posterior is not None:
             posterior = network.posterior(data.X_test)
             test_error, confusion = percent_error(posterior, data.y_test), _confusion(posterior, data)
         if network.n_classes == 1:  # the class layer learned without labels: the same for every class
@@ -266,14 +270,16 @@ class RunInProgress:
         details["test_error_curve"] = self._curve_array()
         details["confusion"] = confusion
         details["labeled"] = labeled.astype(np.int64)
+        shown: Arrays = {}
         if task.keeps_weights:
-            details[QUANTILES] = log_likelihood_quantiles(network, X_train)
+            details[QUANTILES] = quantiles = log_likelihood_quantiles(network, X_train)
+            shown = shown_points(network, quantiles, X_train, labels, data.X_test, data.y_test, posterior)
         if trainer.log_likelihood_at_start is not None:
             details["log_likelihood_at_start"] = np.asarray(trainer.log_likelihood_at_start)
         if isinstance(trainer, FieldLabelTrainer):
             record["field_labels"], answers = about_field_labels(parameters, trainer)
             details |= answers
-        return RunResult(record, details, network if task.keeps_weights else None)
+        return RunResult(record, details, network if task.keeps_weights else None, shown)
 
 
 def _confusion(posterior: np.ndarray, data: RunData) -> np.ndarray:

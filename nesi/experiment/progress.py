@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from nesi.experiment.tasks import Progress
+from nesi.report.wording import duration
 from nesi.storage.records import Record
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -136,14 +137,6 @@ class _RunTimes:
         work = sum(under_way) + max(runs - len(under_way), 0) * usual
         seconds = max([work / max(self._at_once, len(under_way)), *under_way])
         return f"about {duration(seconds)} left" if seconds > 0 or runs == 0 else "time left unknown"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: 42 s, 7 min, 3 h 20 min."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _status(progress: Progress) -> str:

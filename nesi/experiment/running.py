@@ -24,6 +24,7 @@ from nesi.experiment.likeness import QUANTILES
 from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
 from nesi.experiment.predictions import about_data, write_predictions
 from nesi.experiment.progress import ProgressDisplay
+from nesi.experiment.shown_points import content_of
 from nesi.experiment.tasks import Progress, RunResult, RunTask
 from nesi.storage.arrays import save_arrays
 from nesi.storage.experiment_directory import SETTLED_FILES, DatasetDescription, ExperimentDirectory, name_of
@@ -77,7 +78,7 @@ def run_experiment(
         done = {name_of(record) for record in records}
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
-        writer = ResultWriter(place, records, len(tasks), pending, quiet, about_data(dataset))
+        writer = ResultWriter(place, records, len(tasks), pending, quiet, dataset)
         if (unprotected := about_unprotected([directory])) is not None:
             writer.warn(unprotected)
         for sentence in warnings_about_content(data) if pending else []:
@@ -119,10 +120,11 @@ class ResultWriter:
         total: int,
         pending: list[RunTask],
         quiet: bool,
-        about_data: dict[str, Any],
+        dataset: Any,
     ) -> None:
         self._directory = directory
-        self._about_data = about_data  # stored with the weights, so that they can be applied to new files
+        self._dataset = dataset
+        self._about_data = about_data(dataset)  # stored with the weights, so that they can be applied to new files
         self.records = list(records)
         self.failures: list[str] = []
         iterations = {task.name: task.total_iterations for task in pending}
@@ -142,6 +144,9 @@ class ResultWriter:
         if result.network is not None:
             quantiles = {key: result.details[key] for key in (QUANTILES,) if key in result.details}
             result.network.save(directory.weights_file(name), {**about, "data": self._about_data}, quantiles)
+        if result.shown:
+            content, names = content_of(self._dataset, result.shown)
+            save_arrays(directory.shown_file(name), {**result.shown, **content}, {**about, **names})
         append_record(directory.path, record)
         self.records.append(record)
         directory.checkpoint_file(name).unlink(missing_ok=True)

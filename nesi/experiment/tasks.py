@@ -108,11 +108,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What comes back: the record, the small arrays for the figures, and the trained network if it is kept."""
+    """What comes back: the record, the small arrays for the figures, and the trained network if it is kept.
+
+    With the network come the points that a reader of the report can look at.
+    """
 
     record: Record
     details: Arrays = field(default_factory=dict)
     network: TrainedNetwork | None = None
+    shown: Arrays = field(default_factory=dict)
 
 
 def training_settings(parameters: ExperimentParameters, network: str) -> TrainingSettings:

@@ -95,8 +95,13 @@ def summarize(records: list[Record]) -> list[Cell]:
 
 
 def interval_of_a_small_test(cell: Cell) -> tuple[float, float] | None:
-    """Where the error of all points lies with 95 % probability (Wilson), if own data leaves few of them for testing."""
-    if not cell.n_test or cell.n_test >= FEW_TEST_POINTS or cell.published_mean is not None:
+    """The same, if few points are left for testing: then a reader of the table has to know."""
+    return interval_of_the_test(cell) if (cell.n_test or 0) < FEW_TEST_POINTS else None
+
+
+def interval_of_the_test(cell: Cell) -> tuple[float, float] | None:
+    """Where the error of all points lies with 95 % probability (Wilson), for data that the paper has no number for."""
+    if not cell.n_test or cell.published_mean is not None:
         return None
     wrong = round(cell.mean / 100 * cell.n_test)
     interval = stats.binomtest(wrong, cell.n_test).proportion_ci(1 - SIGNIFICANCE, method="wilson")

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,11 +21,16 @@ GREY = "#777777"
 
 
 def error_by_labels(
-    cells: list[Cell], experiment: PublishedExperiment | None, competing: list[CompetingMethod], title: str
+    cells: list[Cell],
+    experiment: PublishedExperiment | None,
+    competing: list[CompetingMethod],
+    title: str,
+    narrow: bool = False,
 ) -> Figure:
-    """Test error against the number of labels: seen in training (left), and seen in tuning and training (right).
+    """Test error against the number of labels: seen in training, and beside it, seen in tuning and training.
 
-    One panel where they would be the same: nobody is known to have tuned with more labels than these.
+    One panel where they would be the same: nobody is known to have tuned with more labels than these. A `narrow` figure
+    has its panels and the legend below each other.
     """
     # With fewer labels than tuned the parameters, a network has seen more labels than its setting says.
     tuning = (experiment.tuning_labels or 0) if experiment is not None else 0
@@ -32,9 +38,14 @@ def error_by_labels(
     beside = [entry for entry in competing if tuning or entry.tuning_labels is not None]
     with_tuning = stated and (bool(beside) or any(cell.labels < tuning for cell in cells))
     longer_names = experiment is not None and experiment.another_part_of is not None  # in the legend
-    figure = new_figure(12.5 if with_tuning else 9.5 if longer_names else 7.0, 5.2)
-    panels = figure.subplots(1, 2 if with_tuning else 1, sharey=True, squeeze=False)[0]
     networks = [name for name in NETWORK_COLOURS if any(cell.network == name for cell in cells)]
+    number = 2 if with_tuning else 1
+    if narrow:
+        figure = new_figure(5.6, 3.6 * number + 0.35 * len(networks) + 0.1 * len({entry.method for entry in competing}))
+        panels = figure.subplots(number, 1, squeeze=False)[:, 0]
+    else:
+        figure = new_figure(12.5 if with_tuning else 9.5 if longer_names else 7.0, 5.2)
+        panels = figure.subplots(1, number, sharey=True, squeeze=False)[0]
     sizes = sorted({cell.C for cell in cells}, key=str)
     for axes, tuned in zip(panels, (False, True), strict=False):
         for network, size in itertools.product(networks, sizes):
@@ -47,15 +58,19 @@ def error_by_labels(
             "labels seen in training" + (" and tuning" if tuned else "") + (" (→ at least)" if bounds else "")
         )
         _log_axes(axes, cells)
-    panels[0].set_ylabel("test error [%]")
-    if len(panels) == 1:
+    for axes in panels if narrow else panels[:1]:
+        axes.set_ylabel("test error [%]")
+    if narrow:
+        pass  # the page has a heading
+    elif len(panels) == 1:
         panels[0].set_title(plain(title))  # not above the legend, which may be wide
     else:
         figure.suptitle(plain(title))
     entries = sorted(zip(*panels[0].get_legend_handles_labels(), strict=True), key=lambda entry: _rank(entry[1]))
     if entries:
         handles, names = zip(*entries, strict=True)
-        figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
+        place: dict[str, Any] = {"loc": "outside lower left", "ncols": 1 if longer_names else 2} if narrow else {}
+        figure.legend(handles, names, **({"loc": "outside right upper"} | place), fontsize=8, frameon=False)
     return figure
 
 
@@ -131,14 +146,19 @@ def _draw_competing(axes: Axes, competing: list[CompetingMethod], tuned: bool) -
 
 def _log_axes(axes: Axes, cells: list[Cell]) -> None:
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    if all(cell.mean > 0 for cell in cells):  # no error at all has no place on a logarithmic axis
+        axes.set_yscale("log")
     ticks = sorted({cell.labels for cell in cells})
     axes.grid(True, which="both", color="#dddddd", lw=0.5)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace(",", " ")))
     if len(ticks) > 1:
         axes.set_xticks(ticks)
-        axes.tick_params(axis="x", labelrotation=35)
+        if len(ticks) > 3:
+            axes.tick_params(axis="x", labelrotation=35)
         axes.xaxis.set_minor_formatter(NullFormatter())
+    if axes.get_yscale() == "linear":
+        axes.set_ylim(bottom=0)
+        return
     low, high = axes.get_ylim()
     steps = (1, 2, 5) if high / max(low, 1e-9) > 12 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
     axes.yaxis.set_major_locator(LogLocator(subs=steps))
@@ -147,11 +167,15 @@ def _log_axes(axes: Axes, cells: list[Cell]) -> None:
 
 
 def methods_as_bars(
-    cells: list[Cell], competing: list[CompetingMethod], tunable: Sequence[dict[str, str]], title: str
+    cells: list[Cell],
+    competing: list[CompetingMethod],
+    tunable: Sequence[dict[str, str]],
+    title: str,
+    narrow: bool = False,
 ) -> Figure | None:
     """Ours among other methods, a panel per number of labels, and how many parameters each method has to be told.
 
-    None if no other method has a number for one of our numbers of labels.
+    None if no other method has a number for one of our numbers of labels. A `narrow` figure has two panels a line.
     """
     known = {entry.labels for entry in competing}
     numbers = sorted({cell.labels for cell in cells} & known)
@@ -159,8 +183,13 @@ def methods_as_bars(
         return None
     panels_wanted = len(numbers) + bool(tunable)
     most = max(len(tunable), *(len(_bars(cells, competing, labels)) for labels in numbers))
-    figure = new_figure(2.9 * panels_wanted + 0.5, 0.24 * most + 1.3)
-    panels = figure.subplots(1, panels_wanted, squeeze=False)[0]
+    columns = min(2, panels_wanted) if narrow else panels_wanted
+    lines = -(-panels_wanted // columns)
+    figure = new_figure(2.9 * columns + 0.5, lines * (0.24 * most + 0.9) + 0.4)
+    panels = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes in panels[panels_wanted:]:
+        axes.set_axis_off()
+    panels = panels[:panels_wanted]
     for axes, labels in zip(panels, numbers, strict=False):
         bars = _bars(cells, competing, labels)
         colours = [NETWORK_COLOURS.get(name.partition("-NeSi")[0], GREY) for name, _ in bars]
@@ -172,7 +201,8 @@ def methods_as_bars(
         colours = ["black" if name == "NeSi" else GREY for name, _ in counts]
         _draw_bars(panels[-1], counts, colours, [entry["count"].replace(">=", "≥ ") for entry in reversed(tunable)])
         panels[-1].set_title("parameters to choose", fontsize=9)
-    figure.suptitle(plain(title), fontsize=10)
+    if not narrow:
+        figure.suptitle(plain(title), fontsize=10)
     return figure
 
 

@@ -1,8 +1,11 @@
 """Pictures of runs: training curves, confusion, tuning. Numbers in, figures out; `save_figure` alone writes."""
 
+import io
+import warnings
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -27,14 +30,34 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 110) -> None:
-    write_whole(path, lambda stream: figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None}))
+    with warnings.catch_warnings():
+        _without_advice_about_letters()
+        write_whole(path, lambda stream: figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None}))
+
+
+def as_svg(figure: Figure) -> bytes:
+    """Sharp at any size; the same bytes whenever it is drawn."""
+    stream = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "nesi"}), warnings.catch_warnings():
+        _without_advice_about_letters()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+def _without_advice_about_letters() -> None:
+    """A name in a script that the font lacks is drawn as boxes; the page and the tables show it as it is."""
+    warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from", category=UserWarning)
 
 
 def training_curves(
-    histories: list[dict[str, np.ndarray]], stopped_at: list[int | None], title: str, self_labeling: bool
+    histories: list[dict[str, np.ndarray]],
+    stopped_at: list[int | None],
+    title: str,
+    self_labeling: bool,
+    width: float = 7.0,
 ) -> Figure:
     """Log-likelihood over iterations, with stopping points, self-labeling, and the test error if it was asked for."""
-    figure = new_figure(7.0, 4.6 if self_labeling else 3.4)
+    figure = new_figure(width, 4.6 if self_labeling else 3.4)
     panels = figure.subplots(2 if self_labeling else 1, 1, sharex=True, squeeze=False)[:, 0]
     likelihood = panels[0]
     likelihood.set_title(plain(title), fontsize=10)
@@ -44,7 +67,8 @@ def training_curves(
         values = history.get("log_likelihood", np.zeros(0))
         iterations = np.arange(1, len(values) + 1)
         colour = f"C{number % 10}"
-        likelihood.plot(iterations, values, "--" if len(history["test_error_curve"]) else "-", color=colour, lw=1)
+        line = "--" if len(history["test_error_curve"]) else "-"
+        likelihood.plot(iterations, values, ls=line, marker="." if len(values) == 1 else "", color=colour, lw=1)
         if stop is not None:
             for panel in panels:
                 panel.axvline(stop, color=colour, lw=1)
@@ -58,7 +82,7 @@ def training_curves(
         panels[1].set_ylabel("self-labeled [%]")
         panels[1].set_ylim(-2, 102)
     panels[-1].set_xlabel("iteration")
-    panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     for panel in panels:
         panel.grid(True, color="#dddddd", lw=0.5)
     likelihood.ticklabel_format(axis="y", useOffset=False)

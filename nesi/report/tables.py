@@ -34,7 +34,7 @@ def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
     several = len({cell.experiment for cell in cells}) > 1
     telling, marks = _telling_settings(cells), _marks(cells)
     more = [name.replace("_", "-") for name in show]
-    compared, judged = _any_published(cells), any(cell.difference is not None for cell in cells)
+    compared, judged = any_published(cells), any(cell.difference is not None for cell in cells)
     ended_early = compared and any("tolerance" in cell.differs_from_paper for cell in cells)
     table = [
         [
@@ -57,7 +57,7 @@ def rows(cells: list[Cell], show: Sequence[str] = ()) -> list[list[str]]:
     return table
 
 
-def _any_published(cells: list[Cell]) -> bool:
+def any_published(cells: list[Cell]) -> bool:
     return any(cell.published_mean is not None for cell in cells)
 
 
@@ -106,17 +106,17 @@ def _shown(setting: Any) -> str:
     return "-" if setting is None else f"{setting:g}" if isinstance(setting, float) else str(setting)
 
 
-def footnotes(cells: list[Cell]) -> list[str]:
-    """What a reader of the table has to know."""
+def footnotes(cells: list[Cell], intervals: bool = True) -> list[str]:
+    """What a reader of the table has to know; without `intervals` if the table has them."""
     notes = _count_of_verdicts(cells)
-    if not _any_published(cells):
+    if not any_published(cells):
         notes.append("The paper has no numbers for this.")
     notes += _about_other_data(cells)
     if any(cell.runs < FEWEST_RUNS and cell.difference is not None for cell in cells):
         notes.append(
             f"Fewer than {FEWEST_RUNS} runs give no verdict; their z borrows the paper's standard deviation, if stated."
         )
-    for cell in cells:
+    for cell in cells if intervals else []:
         if (interval := interval_of_a_small_test(cell)) is not None:
             notes.append(
                 f"{cell.network} with {cell.labels} labels was tested on {cell.n_test} points only: its error lies "
@@ -212,7 +212,8 @@ def in_columns(table: list[list[str]]) -> str:
 
 
 def markdown(cells: list[Cell]) -> str:
-    return f"# Ours against the paper\n\nTest error: mean ± standard error (number of runs).\n\n{markdown_table(cells)}"
+    title = "Ours against the paper" if any_published(cells) else "Test errors"
+    return f"# {title}\n\nTest error: mean ± standard error (number of runs).\n\n{markdown_table(cells)}"
 
 
 def markdown_table(cells: list[Cell], show: Sequence[str] = ()) -> str:

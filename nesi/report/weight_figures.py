@@ -5,22 +5,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from nesi.fields.pruning import FORGOTTEN, SINGLE_POINT, unit_usage
+from nesi.fields.shown import SHOWN_UNITS, choose_units
 from nesi.report.figures import new_figure, plain
 
 INKS = {"black": (0.0, 0.0, 0.0), "blue": (0.05, 0.25, 0.85), "red": (0.85, 0.08, 0.08)}
-SHOWN_UNITS = 100
 SHOWN_WORDS = 20
 
 
 def unit_colours(usage: np.ndarray) -> list[str]:
     return ["blue" if value < FORGOTTEN else "red" if value < SINGLE_POINT else "black" for value in usage]
-
-
-def choose_units(R: np.ndarray, count: int) -> np.ndarray:
-    """A random but repeatable choice of units, ordered by their most probable class."""
-    units = np.random.default_rng(0).permutation(R.shape[1])[:count]
-    strongest = np.argmax(R[:, units], axis=0)
-    return units[np.lexsort((-R[strongest, units], strongest))]
 
 
 def learned_fields(

@@ -41,6 +41,7 @@ class DatasetDescription:
     n_inputs: int
     fingerprint: str
     vocabulary: list[str] | None
+    columns: list[str] | None = None  # names of the inputs, if they are the columns of a table
 
 
 class ExperimentDirectory:
@@ -96,6 +97,10 @@ class ExperimentDirectory:
     def pruned_file(self, run: str) -> Path:
         return self.path / "pruned" / f"{run}.npz"
 
+    def shown_file(self, run: str) -> Path:
+        """The points that the report lets a reader look at."""
+        return self.path / "shown" / f"{run}.npz"
+
     def labeling(self, run: str) -> Path:
         return self.path / "labeling" / run
 
@@ -108,7 +113,7 @@ class ExperimentDirectory:
         return self.labeling(run) / "weights.npz"
 
     def create(self) -> None:
-        for folder in ("checkpoints", "details", "weights"):
+        for folder in ("checkpoints", "details", "weights", "shown"):
             make_directory(self.path / folder)
 
     # ---- what they hold --------------------------------------------------------------------------------------------
