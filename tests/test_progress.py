@@ -1,9 +1,14 @@
 """What is shown while runs are going on."""
 
+import fcntl
+import os
 import re
+import struct
+import termios
 
 import pytest
 
+from nesi.engines import backend
 from nesi.experiment import progress as module
 from nesi.experiment.progress import ProgressDisplay, duration
 from nesi.experiment.tasks import Progress
@@ -135,7 +140,40 @@ def test_a_live_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     output, errors = capsys.readouterr()
     assert "[2/2] r+ with 100 labels, run 2: 4.93 % test error" in output
     assert "2/2 runs" in errors
-    assert "log-likelihood -833.100" in errors
+    assert re.search(r"(s left|time left unknown), r\+-L100-run2 10/10", errors)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_each_line_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real one, with a compilation that is announced in the middle."""
+    screen, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    name, record = "r+-L11269-run10", {**RECORD, "labels": 11269, "run": 10, "seconds": 1234.5}
+    with open(terminal, "w") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setattr("sys.stdout", stream)
+        display = ProgressDisplay(16, 9, {name: 10, "ff-L10-run1": 10}, quiet=False)
+        backend.announce("the step of the first layer")
+        for iteration in range(1, 11):
+            display.iteration(Progress(name, iteration, 10, -833123.456, 0.54))
+        display.run_finished(name, record)
+        display.close()
+    shown = b""
+    while b"about" not in shown.rpartition(b"[10/16]")[2]:
+        shown += os.read(screen, 100_000)
+    os.close(screen)
+    lines = [line for line in re.split(r"[\r\n]+", shown.decode().replace("\x1b[K", "")) if line.strip()]
+    assert max(map(len, lines)) <= columns
+    assert lines[0].startswith("9/16 runs   0%|")
+    assert lines[0].endswith(", starting")
+    assert "nesi: compiling the step of the first layer (once per installation, up to 30 s)" in lines
+    bars = [line for line in lines if name in line and "%|" in line]
+    room_for = r"\|.{10,}\| \d\d:\d\d, (about \d+ s left|time left unknown), " + re.escape(name)
+    assert all(re.search(room_for, bar) for bar in bars)
+    assert all(("log-likelihood" in bar) == (columns == 120) for bar in bars)
+    (finished,) = [line for line in lines if line.startswith("[10/16]")]
+    assert "r+ with 11269 labels, run 10: 4.93 % test error" in finished
+    assert ("103 iterations, stopped at 93, 1234.5 s" in finished) == (columns == 120)
 
 
 def test_durations_in_words() -> None:

@@ -28,6 +28,7 @@ State = dict[str, Any]
 
 _MODES = {"numba": "NUMBA", "c": "CVM", "jax": "JAX"}
 _ANNOUNCE_AFTER_SECONDS = 3.0
+_START_OF_AN_EMPTY_LINE = "\r\x1b[K"
 _AFTER_SPECIALIZATION = 3.5  # a position in PyTensor's sequence of rewrites
 
 keep_sources_together()
@@ -119,7 +120,7 @@ class CompiledFunction:
 
     def _first_call(self, inputs: Sequence[Any]) -> list[Any]:
         """Compilation happens in the first call: say so if it takes long."""
-        timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, announce, [self.name, self.backend])
+        timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, announce, [self.name])
         timer.start()
         try:
             with one_compilation(self._results):
@@ -130,11 +131,12 @@ class CompiledFunction:
         return outputs
 
 
-def _announce(name: str, backend: str) -> None:
-    print(f"nesi: compiling {name} for {backend}, once per installation (up to half a minute) ...", file=sys.stderr)
+def _announce(name: str) -> None:
+    alone = _START_OF_AN_EMPTY_LINE if sys.stderr.isatty() else ""  # a progress bar is drawn again below
+    print(f"{alone}nesi: compiling {name} (once per installation, up to 30 s)", file=sys.stderr)
 
 
-announce: Callable[[str, str], None] = _announce
+announce: Callable[[str], None] = _announce
 
 
 def _of_type(value: Any, dtype: str) -> Any:

@@ -1,7 +1,9 @@
 """What the user sees while runs are going on: a live bar in a terminal, plain lines elsewhere, or nothing."""
 
+import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from nesi.experiment.tasks import Progress
@@ -9,6 +11,7 @@ from nesi.report.wording import duration
 from nesi.storage.records import Record
 
 SECONDS_BETWEEN_LINES = 30.0
+_SHORTEST_BAR, _USUAL_COLUMNS = 10, 80
 
 
 class ProgressDisplay:
@@ -36,12 +39,13 @@ class ProgressDisplay:
             from tqdm import tqdm
 
             self._bar = tqdm(
+                desc=self._count_of_runs(),
+                postfix="starting",
                 total=sum(iterations.values()),
                 unit="it",
                 dynamic_ncols=True,
                 bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}",
             )
-            self._describe()
 
     def iteration(self, progress: Progress) -> None:
         before = self._reached.get(progress.name, 0)
@@ -55,10 +59,10 @@ class ProgressDisplay:
             if progress.resumed:
                 self._bar.initial += progress.iteration - before
             self._bar.update(max(progress.iteration - before, 0))
-            self._bar.set_postfix_str(f"{_status(progress)}, {self._time_left()}")
+            self._bar.set_postfix_str(self._beside_the_bar(progress))
         elif not self._quiet and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            print(f"  {_status(progress)}, {self._time_left()}", flush=True)
+            print(f"  {', '.join(_status(progress))}, {self._time_left()}", flush=True)
 
     def run_finished(self, name: str, record: Record) -> None:
         self._done_runs += 1
@@ -67,17 +71,16 @@ class ProgressDisplay:
         self._reached[name] = self._iterations.get(name, 0)
         error = "no test error" if record["test_error"] is None else f"{record['test_error']:.2f} % test error"
         stopped = f", stopped at {record['stopped_at']}" if record["stopped_at"] is not None else ""
-        line = (
-            f"[{self._done_runs}/{self._total_runs}] {record['network']} with {record['labels']} labels, "
-            f"run {record['run']}: {error}, log-likelihood {record['log_likelihood']:.3f}, "
-            f"{record['iterations']} iterations{stopped}, {record['seconds']:.1f} s"
-        )
+        count = f"[{self._done_runs}/{self._total_runs}]"
+        result = f"{count} {record['network']} with {record['labels']} labels, run {record['run']}: {error}"
+        likelihood = f"log-likelihood {record['log_likelihood']:.3f}"
+        effort = f"{record['iterations']} iterations{stopped}, {record['seconds']:.1f} s"
         if self._bar is not None:
             self._bar.update(max(rest, 0))
-            self._bar.write(line)
-            self._describe()
+            self._bar.write(_that_fit(_columns(), [result, effort, likelihood]))
+            self._bar.set_description_str(self._count_of_runs())
         elif not self._quiet:
-            print(f"{line}; {self._time_left()}", flush=True)
+            print(f"{result}, {likelihood}, {effort}; {self._time_left()}", flush=True)
             self._last_line = time.monotonic()
 
     def say(self, line: str) -> None:
@@ -96,8 +99,14 @@ class ProgressDisplay:
         if self._bar is not None:
             self._bar.close()
 
-    def _describe(self) -> None:
-        self._bar.set_description_str(f"{self._done_runs}/{self._total_runs} runs")
+    def _count_of_runs(self) -> str:
+        return f"{self._done_runs}/{self._total_runs} runs"
+
+    def _beside_the_bar(self, progress: Progress) -> str:
+        """As much as there is room for; the time left first, as it is what one looks for."""
+        taken = len(f"{self._count_of_runs()} 100%|| 00:00:00, ") + _SHORTEST_BAR
+        left = self._time_left().removesuffix(" until a run has ended")
+        return _that_fit(_columns() - taken, [left, *_status(progress, short=True)])
 
     def _time_left(self) -> str:
         if not self._steady and len(self._iterations) > 1:
@@ -139,10 +148,30 @@ class _RunTimes:
         return f"about {duration(seconds)} left" if seconds > 0 or runs == 0 else "time left unknown"
 
 
-def _status(progress: Progress) -> str:
-    parts = [f"{progress.name} iteration {progress.iteration}/{progress.iterations}"]
+def _columns() -> int:
+    """Of the terminal that shows the bar."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
+    except (OSError, ValueError):
+        return _USUAL_COLUMNS
+
+
+def _that_fit(columns: int, parts: Sequence[str]) -> str:
+    """The first one, and as many of the others, the most important first, as a line has room for."""
+    line = parts[0]
+    for part in parts[1:]:
+        if len(line) + len(part) + 2 > columns:
+            break
+        line += f", {part}"
+    return line
+
+
+def _status(progress: Progress, short: bool = False) -> list[str]:
+    """In words; beside a bar everybody knows what is being counted."""
+    counted = "" if short else "iteration "
+    parts = [f"{progress.name} {counted}{progress.iteration}/{progress.iterations}"]
     if progress.log_likelihood is not None:
         parts.append(f"log-likelihood {progress.log_likelihood:.3f}")
     if progress.self_labeled is not None and "+" in progress.name:
         parts.append(f"{100 * progress.self_labeled:.0f} % self-labeled")
-    return ", ".join(parts)
+    return parts

@@ -60,7 +60,8 @@ def training_curves(
     figure = new_figure(width, 4.6 if self_labeling else 3.4)
     panels = figure.subplots(2 if self_labeling else 1, 1, sharex=True, squeeze=False)[:, 0]
     likelihood = panels[0]
-    likelihood.set_title(plain(title), fontsize=10)
+    if title:
+        likelihood.set_title(plain(title), fontsize=10)
     likelihood.set_ylabel("log-likelihood / N")
     error_axes: Any = None
     for number, (history, stop) in enumerate(zip(histories, stopped_at, strict=True)):

@@ -43,7 +43,7 @@ def whole_page(
     """With everything inside: it opens from disk, and asks nobody for anything."""
     experiment = published_experiment(parameters.experiment or parameters.dataset)
     title = experiment.title if experiment else summary.name_of_data(dataset)
-    contents = [("summary", "Summary"), ("errors", _heading(cells))]
+    contents = [("summary", "Summary"), *([("errors", _heading(cells))] if cells else [])]
     parts = [_summary(parameters, dataset, records, cells), _errors(cells)]
     if comparison:
         contents.append(("by-labels", "Error against labels"))
@@ -81,7 +81,7 @@ def _summary(
     parameters: ExperimentParameters, dataset: DatasetDescription, records: list[Record], cells: list[Cell]
 ) -> str:
     sentences = [
-        summary.how_sure(dataset, cells),
+        summary.how_sure(records, cells),
         *[note for note in tables.footnotes(cells) if note.startswith("Of ")],
         summary.about_spreading(records[0]) if records else "",
         summary.about_test_labels(parameters, dataset),

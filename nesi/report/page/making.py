@@ -160,7 +160,7 @@ def _training(place: ExperimentDirectory, title: str, file: str, known: list[tup
         caption += " Vertical lines: the iteration whose weights were kept."
     if why := why_the_likelihood_falls(known[0][0], histories):
         caption += f" {why}"
-    drawn = figures.training_curves(histories, stops, title, self_labeling, _NARROW)
+    drawn = figures.training_curves(histories, stops, "", self_labeling, _NARROW)
     return ["<h3>Training</h3>", _figure(figures.as_svg(drawn), caption)]
 
 

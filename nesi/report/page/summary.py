@@ -71,9 +71,9 @@ def _of_group(cells: list[Cell], first_of_all: bool) -> str:
     return f"with {given}, {what} between {low.mean:.2f} % ({low.network}) and {high.mean:.2f} % ({high.network})"
 
 
-def how_sure(dataset: DatasetDescription, cells: list[Cell]) -> str:
+def how_sure(records: list[Record], cells: list[Cell]) -> str:
     if not cells:
-        return ""
+        return "Nothing is known of how often it is wrong. Below are the points that it is least sure of." if records else ""
     words = []
     fewest, most = min(cell.runs for cell in cells), max(cell.runs for cell in cells)
     if most < FEWEST_RUNS:
