@@ -144,6 +144,7 @@ def test_words_of_a_text_network_are_text(texts: Path) -> None:
     units = re.findall(r"<button[^>]*class='unit[^>]*>(.*?)</button>", page)
     assert len(units) == 2 * 4
     assert any({"sail", "wind"} & set(re.findall(r">(\w+)</span>", unit)[:3]) for unit in units)
+    assert len(re.findall(r"<blockquote>(?:\w+ ){8}\w+</blockquote>", page)) > 20, "whole texts, as they were written"
     assert "<b>food" not in page
     assert "&lt;b&gt;food" in page
 

@@ -78,7 +78,7 @@ def run_experiment(
         done = {name_of(record) for record in records}
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
-        writer = ResultWriter(place, records, len(tasks), pending, quiet, dataset)
+        writer = ResultWriter(place, records, len(tasks), pending, quiet, dataset, parameters.dataset)
         if (unprotected := about_unprotected([directory])) is not None:
             writer.warn(unprotected)
         for sentence in warnings_about_content(data) if pending else []:
@@ -121,9 +121,10 @@ class ResultWriter:
         pending: list[RunTask],
         quiet: bool,
         dataset: Any,
+        source: str,
     ) -> None:
         self._directory = directory
-        self._dataset = dataset
+        self._dataset, self._source = dataset, source
         self._about_data = about_data(dataset)  # stored with the weights, so that they can be applied to new files
         self.records = list(records)
         self.failures: list[str] = []
@@ -145,7 +146,7 @@ class ResultWriter:
             quantiles = {key: result.details[key] for key in (QUANTILES,) if key in result.details}
             result.network.save(directory.weights_file(name), {**about, "data": self._about_data}, quantiles)
         if result.shown:
-            content, names = content_of(self._dataset, result.shown)
+            content, names = content_of(self._dataset, self._source, result.shown)
             save_arrays(directory.shown_file(name), {**result.shown, **content}, {**about, **names})
         append_record(directory.path, record)
         self.records.append(record)

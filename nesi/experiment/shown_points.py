@@ -7,10 +7,13 @@ certain answers and the points most unlike the rest. All are stored beside the w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from data_tools.errors import DataError
+from data_tools.own_folders import read_text
 from nesi.experiment.likeness import are_unlike, share_less_likely
 from nesi.experiment.point_choice import PointList
 from nesi.fields.shown import choose_units
@@ -24,6 +27,7 @@ _TYPICAL, _LISTED = 4, 12  # points of each unit; of each list
 _OF_A_CELL, _OF_ALL_CELLS = 6, 400  # points of a confusion matrix
 _RESPONDS = 0.1  # the least activity that makes a point typical of a unit
 _STRONGEST = 12  # words or inputs that stand for a point
+_BEGINNING = 280  # characters of a text
 
 
 class ShownPoints:
@@ -183,15 +187,18 @@ def within_data_set(arrays: Arrays, points: PointList) -> np.ndarray:
     return rows
 
 
-def content_of(dataset: Any, arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
-    """Pictures, or the strongest inputs, and the names of the points, whose rows count within the whole data set."""
+def content_of(dataset: Any, source: str, arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
+    """Pictures, or the strongest inputs, and the names of the points, whose rows count within the whole data set.
+
+    Texts whose files are in the folder `source` begin as they were written.
+    """
     rows, of_test_set = arrays["point_rows"], arrays["point_of_test_set"]
     parts = [(dataset.X_train, ~of_test_set), (dataset.X_test, of_test_set)]
     names: list[str | None] = [None] * len(rows)
     for known, these in ((dataset.point_names, ~of_test_set), (dataset.test_point_names, of_test_set)):
         for place in np.flatnonzero(these) if known is not None else ():
             names[place] = str(known[rows[place]])
-    about = {"names": names}
+    about = {"names": names, "texts": [_beginning(dataset, source, name) for name in names]}
     if dataset.image_shape:
         pictures = np.zeros((len(rows), dataset.X_train.shape[1]), dtype=np.uint8)
         for X, these in parts:
@@ -204,6 +211,18 @@ def content_of(dataset: Any, arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
         for place, (columns, values) in zip(np.flatnonzero(these), _strongest(X[rows[these]]), strict=True):
             inputs[place, : len(columns)], strengths[place, : len(columns)] = columns, values
     return {"point_inputs": inputs.astype(np.int64), "point_strengths": strengths}, about
+
+
+def _beginning(dataset: Any, source: str, name: str | None) -> str | None:
+    """Of a text that was read from a file."""
+    file = Path(source) / (name or "")
+    if dataset.vocabulary is None or name is None or not file.is_file():
+        return None
+    try:
+        text = " ".join(read_text(file).split())
+    except DataError:
+        return None
+    return text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} ..."
 
 
 def _strongest(X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from data_tools.errors import DataError
 from data_tools.own_folders import read_text
+from nesi.report.wording import says_little as is_common
 
 LONGEST_TEXT = 20_000  # characters that are sent to the page
 _IN_TOO_MANY = 0.5  # of the texts: such a word tells nothing about one field
@@ -25,9 +26,7 @@ class Document(TypedDict):
 
 def says_little(X: Any, vocabulary: Sequence[str]) -> np.ndarray:
     """Which words are not shown: the usual stop words of English, single letters, and what is in most of the texts."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    common = np.array([len(word) < 2 or word.lower() in ENGLISH_STOP_WORDS for word in vocabulary])
+    common = np.array([is_common(word) for word in vocabulary])
     if X.shape[0] >= _FEWEST_TEXTS:
         common |= _share_of_texts(X) > _IN_TOO_MANY
     return common

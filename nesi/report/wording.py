@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 
 def duration(seconds: float) -> str:
@@ -27,3 +28,15 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 def span(numbers: Sequence[int]) -> str:
     """20, or 20 to 200."""
     return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
+
+
+def says_little(word: str) -> bool:
+    """Whether it is a stop word of English or a single letter, which tells nothing about a unit."""
+    return len(word) < 2 or word.lower() in _stop_words()
+
+
+@cache
+def _stop_words() -> frozenset[str]:
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -126,8 +127,9 @@ def _network(
     )
     if weights is not None:
         _draw_weights(place, dataset, file, f"{title}, run {kept['run']}", kept, weights)
-    shown, names = _shown(place.shown_file(name_of(kept)))
-    looking = NetworkSection(Look(kept, dataset, weights, shown, names, number))
+    shown, about = _shown(place.shown_file(name_of(kept)))
+    look = Look(kept, dataset, weights, shown, about["names"], about["texts"], number)
+    looking = NetworkSection(look)
     html.append(looking.units())
     counts = [arrays["confusion"] for _, arrays in known if arrays["confusion"].size]
     if counts:
@@ -197,10 +199,9 @@ def _load(path: Path) -> Arrays | None:
         return None
 
 
-def _shown(path: Path) -> tuple[Arrays, list[str | None]]:
-    """The points to look at, and their names; runs of earlier versions have none."""
+def _shown(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """The points to look at, their names and texts; runs of earlier versions have none."""
     try:
-        arrays, about = load_described_arrays(path)
-        return arrays, about["names"]
-    except (NesiError, KeyError):
-        return {}, []
+        return load_described_arrays(path)
+    except NesiError:
+        return {}, {"names": [], "texts": []}

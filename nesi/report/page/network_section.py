@@ -14,7 +14,7 @@ from nesi.label_model import label_model
 from nesi.networks import get_network
 from nesi.posteriors import class_given_unit
 from nesi.report.page.markup import Sheet, bars, grey, text, words
-from nesi.report.wording import counted
+from nesi.report.wording import counted, says_little
 from nesi.storage.arrays import Arrays
 from nesi.storage.experiment_directory import DatasetDescription
 from nesi.storage.records import Record
@@ -33,6 +33,7 @@ class Look:
     weights: Arrays | None
     shown: Arrays  # empty for runs of earlier versions
     names: list[str | None]
+    texts: list[str | None]  # how they begin
     number: int  # tells the pictures of this section from those of others
 
     @property
@@ -121,7 +122,10 @@ class NetworkSection:
 
     def _strongest(self, row: np.ndarray) -> list[tuple[str, float]]:
         strength = row - row.min()  # without the background
-        best = np.argsort(-strength, kind="stable")[:WORDS_OF_A_UNIT]
+        best = np.argsort(-strength, kind="stable")[: 5 * WORDS_OF_A_UNIT]
+        if self._look.dataset.vocabulary:
+            best = np.array([n for n in best if not says_little(self._input_name(int(n)))] or best)
+        best = best[:WORDS_OF_A_UNIT]
         largest = max(float(strength[best[0]]), 1e-30)
         return [(self._input_name(int(n)), float(strength[n]) / largest) for n in best if strength[n] > 0]
 
@@ -229,7 +233,7 @@ class NetworkSection:
         shown = self._look.shown
         of_test_set, row = bool(shown["point_of_test_set"][place]), int(shown["point_rows"][place])
         name = self._look.names[place] or f"{'test' if of_test_set else 'training'} point {row}"
-        content = self._points.tile(place, name) if self._points else words(self._words_of(place))
+        content = self._points.tile(place, name) if self._points else self._written(place)
         said = ""
         if (shares := shown["point_posterior"][place]).size:
             best = np.argsort(-shares, kind="stable")[:2]
@@ -241,6 +245,12 @@ class NetworkSection:
             f"<figure class='point'>{content}<figcaption><i>{text(name)}</i><span>{text(said)}</span>{given}{odd}"
             "</figcaption></figure>"
         )
+
+    def _written(self, place: int) -> str:
+        """How a text begins, if it was read from a file; the strongest inputs of other points."""
+        if excerpt := self._look.texts[place]:
+            return f"<blockquote>{text(excerpt)}</blockquote>"
+        return words(self._words_of(place))
 
     def _words_of(self, place: int) -> list[tuple[str, float]]:
         shown = self._look.shown

@@ -72,8 +72,10 @@ def _of_group(cells: list[Cell], first_of_all: bool) -> str:
 
 
 def how_sure(records: list[Record], cells: list[Cell]) -> str:
+    if not records:
+        return ""
     if not cells:
-        return "Nothing is known of how often it is wrong. Below are the points that it is least sure of." if records else ""
+        return "How often it is wrong is not known. The points that it is least sure of are listed below."
     words = []
     fewest, most = min(cell.runs for cell in cells), max(cell.runs for cell in cells)
     if most < FEWEST_RUNS:
