@@ -132,9 +132,9 @@ def _look_at(network: TrainedNetwork, X: Any, rows: np.ndarray) -> _Found:
 
 
 def _spread_out(X: Any) -> np.ndarray:
-    """Rows that have content, evenly spread over all of them."""
-    filled = np.flatnonzero(has_content(X))
-    return filled[np.unique(np.linspace(0, len(filled) - 1, min(len(filled), _MOST_POINTS)).astype(np.int64))]
+    """Rows that have content, of some that are evenly spread over all of them."""
+    rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _MOST_POINTS)).astype(np.int64))
+    return rows[has_content(X[rows])] if len(rows) else rows
 
 
 def _behind_confusions(shown: ShownPoints, posterior: np.ndarray, y_test: np.ndarray) -> np.ndarray:

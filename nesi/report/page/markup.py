@@ -27,7 +27,7 @@ def table(rows: Sequence[Sequence[str]], links: Sequence[str] = ()) -> str:
     head = "".join(f"<th scope='col'>{text(entry)}</th>" for entry in rows[0])
     lines = []
     for number, row in enumerate(rows[1:]):
-        cells = [text(entry) for entry in row]
+        cells = [text(entry).replace(" / ", " /<br>") for entry in row]  # two published values
         if links:
             cells[0] = f"<a href='#{text(links[number])}'>{cells[0]}</a>"
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")

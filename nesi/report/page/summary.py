@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nesi.config.parameters import ExperimentParameters
+from nesi.networks import NETWORKS
 from nesi.report.comparison import FEWEST_RUNS, Cell, interval_of_the_test
 from nesi.report.wording import counted, duration, listed, span
 from nesi.storage.experiment_directory import DatasetDescription
@@ -21,7 +22,8 @@ def what_was_trained(parameters: ExperimentParameters, dataset: DatasetDescripti
     about = f"{name_of_data(dataset)}: {points}, {counted(len(dataset.class_names), 'class', 'classes')}"
     if not records:
         return f"Nothing has been trained yet on {about}."
-    networks = list(dict.fromkeys(record["network"] for record in records))
+    trained = {record["network"] for record in records}
+    networks = [name for name in NETWORKS if name in trained]
     units = span([int(record["settings"].get("C") or parameters.C) for record in records])
     kinds = f"Network{'s' if len(networks) > 1 else ''} {listed(networks)} with {units} units"
     seconds = sum(float(record["seconds"]) for record in records)
