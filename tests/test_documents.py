@@ -113,13 +113,31 @@ def test_code_in_documents_runs(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_code_is_run_somewhere() -> None:
-    assert {"docs/index.md", "docs/your-data.md"} <= set(WITH_CODE_TO_RUN)
+    assert {"README.md", "docs/index.md", "docs/your-data.md"} <= set(WITH_CODE_TO_RUN)
 
 
 def test_the_gallery_shows_the_examples_as_they_are() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     for path in sorted((ROOT / "examples").glob("*.py")):
         assert path.read_text(encoding="utf-8") in page, "capture it again: python docs/site/capture.py"
+
+
+def test_the_table_of_the_front_page_is_that_of_the_records() -> None:
+    """Its columns are numbers of labels; the tables of the other document are made from the records (test_results)."""
+    cells: dict[tuple[str, str], tuple[str, str]] = {}
+    made = (
+        (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8").split("<!-- nesi compare results/mnist -->")[1]
+    )
+    for line in made.split("<!-- end -->")[0].splitlines():
+        if len(row := [cell.strip() for cell in line.split("|")]) > 6:
+            cells[row[1], row[2]] = (row[4], row[5].split(" / ")[0])
+    checked = 0
+    for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"\| (ff\+|r\+), (our|the paper's) algorithm[^|]*\|(.*)\|$", line):
+            for labels, number in zip(("10", "100", "60000"), found[3].split("|"), strict=True):
+                assert number.strip() == cells[found[1], labels][found[2] == "the paper's"]
+                checked += 1
+    assert checked == 12
 
 
 # ---- the site -------------------------------------------------------------------------------------------------------

@@ -206,9 +206,9 @@ function drawClasses() {
   }
   const best = strongest(shown.beliefs);
   const guessed = !mixture && !shown.answer;
+  const least = Math.min(...shares);  // what not knowing gives to every class alike: it tells nothing, and is not shown
   [...box.children].forEach((button, k) => {
-    // What is left of having no idea is the same for all classes, and is not shown.
-    const tells = guessed ? best !== null && shares[k] >= 0.05 : shares[k] >= 0.005;
+    const tells = guessed ? best !== null && shares[k] - least >= 0.05 : shares[k] >= 0.005;
     button.querySelector("progress").value = tells ? shares[k] : 0;
     button.querySelector(".share").textContent = tells ? percent(shares[k]) : "";
     button.classList.toggle("chosen", mixture ? mixture[k] > 0 : !!shown.answer && shown.answer[k] > 0);
