@@ -87,6 +87,8 @@ def takes_option(name_or_path: str, option: str) -> bool:
         loader = _loader(*_IN_FILES[name_or_path][1:3])
     elif (path := Path(name_or_path).expanduser()).is_dir():
         loader = _folder_loader(path)
+    elif path.suffix.lower() in _BY_ENDING:
+        loader = _loader(*_BY_ENDING[path.suffix.lower()])
     else:
         return False
     return option in inspect.signature(loader).parameters

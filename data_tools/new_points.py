@@ -20,7 +20,6 @@ from data_tools.own_arrays import flat, open_npz, read_svmlight
 from data_tools.own_folders import IMAGE_ENDINGS, are_images, count_words, files_in, read_images
 from data_tools.own_tables import ARROW_ENDINGS, new_inputs, new_row_names, numbers, read_table
 from data_tools.preprocessing import Preprocessing
-from data_tools.signed import in_two_parts
 from data_tools.tfidf import weighted
 from data_tools.triplets import find_plain_or_gz, read_counts, read_integers
 
@@ -49,8 +48,8 @@ def load_new(path_or_name: str | os.PathLike[str], how: Preprocessing) -> NewPoi
             f"{path} has {counted(X.shape[1], 'input')}, but the network was trained with {how.n_inputs}; "
             "give the same inputs."
         )
-    if how.signed:
-        X = in_two_parts(X)
+    if how.pairs is not None:
+        X = how.pairs.of(X)
     check_matrix(str(path), "new", X[np.setdiff1d(np.arange(X.shape[0]), empty_rows(X))])
     return NewPoints(X, names if names is not None else [str(row) for row in range(X.shape[0])])
 

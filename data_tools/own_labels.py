@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
 from data_tools.errors import DataError, NoLabels, counted
 from data_tools.float32 import narrow
 from data_tools.preprocessing import Preprocessing
-from data_tools.signed import in_two_parts, sentence, splits
+from data_tools.signed import sentence, settled_pairs
 from data_tools.split import stratified_split
 
 #: What a column of labels is called in tables.
@@ -60,11 +60,11 @@ def assemble(
     if X.shape[0] != len(labels):
         raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
     X = narrow(path, X)
-    if split := splits(X, options.signed):
-        preprocessing = replace(preprocessing or Preprocessing(int(X.shape[1])), signed=True)
+    if (pairs := settled_pairs(X, options.signed)) is not None:
+        preprocessing = (preprocessing or Preprocessing(int(X.shape[1]))).with_pairs(pairs)
         if options.signed == "auto":
             warnings.warn(f"{path}: {sentence(X)}", stacklevel=5)
-        X, image_shape = in_two_parts(X), None  # two halves side by side are no image
+        X, image_shape = pairs.of(X), None  # two halves side by side are no image
     words = [label_word(label) for label in labels]
     found = classes_among(path, words, options.classes)
     number = {word: index for index, word in enumerate(found)}
@@ -77,7 +77,7 @@ def assemble(
     else:
         train_rows = rows
         X_test, y_test = narrow(path, test.X), test_labels(path, [label_word(label) for label in test.labels], number)
-        X_test = in_two_parts(X_test) if split else X_test
+        X_test = X_test if pairs is None else pairs.of(X_test)
         test_names = test.names
         if options.drop_empty:
             test_names = _names_of(test, np.setdiff1d(np.arange(len(y_test)), empty_rows(X_test)))

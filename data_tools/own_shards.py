@@ -25,7 +25,7 @@ from data_tools.own_labels import OR_ON_THE_PAGE, classes_among, label_word, nam
 from data_tools.parquet_rows import named_label, names_in_parquet, read_row_group
 from data_tools.preprocessing import Preprocessing
 from data_tools.rows_on_disk import DecodedShards, MappedFile, RowsOnDisk, Shard, WholeShard
-from data_tools.signed import sentence, splits
+from data_tools.signed import sentence, settled_pairs
 from data_tools.split import stratified_split
 
 _ENDINGS = (".npy", ".npz", ".parquet")
@@ -202,7 +202,7 @@ def _assembled(
 ) -> Dataset:
     X, words, number_of = _matrix(path, train), *_words(path, train)
     preprocessing = Preprocessing(X.shape[1], image_shape and shape_of_images(path, image_shape))
-    split = splits(X, signed)
+    split = settled_pairs(X, signed) is not None  # parts: ranges are for data in memory
     if split:
         preprocessing = replace(preprocessing, signed=True)
         if signed == "auto":

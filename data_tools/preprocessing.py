@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from data_tools.errors import DataError
+from data_tools.signed import InputPairs
 
 if TYPE_CHECKING:
     from data_tools.dataset import Dataset
@@ -32,18 +33,30 @@ class Preprocessing:
     columns: tuple[str, ...] | None = None  # of a table with a header, in the order of the inputs
     label_column: str | int | None = None  # what is passed over in new tables, where it is there at all
     ignored_columns: tuple[str | int, ...] = ()
-    signed: bool = False  # positive and negative parts are inputs of their own
+    signed: bool = False  # every column has two inputs: positive and negative parts, or places in its range
+    low: tuple[float, ...] | None = None  # the range of every column
+    high: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for words in (self.vocabulary, self.idf):
-            if words is not None and len(words) != self.n_inputs:
-                raise DataError(f"{len(words)} words or weights for {self.n_inputs} inputs; give one per input.")
+        for each in (self.vocabulary, self.idf, self.low, self.high):
+            if each is not None and len(each) != self.n_inputs:
+                raise DataError(f"{len(each)} words or weights for {self.n_inputs} inputs; give one per input.")
+        if (self.low is None) != (self.high is None):
+            raise DataError("ranges of columns have only one end; give both.")
         if self.decoder not in DECODERS:
             raise DataError(f"the decoder of images is {self.decoder!r}, expected one of {', '.join(DECODERS)}.")
 
     @property
     def inputs_of_the_network(self) -> int:
         return 2 * self.n_inputs if self.signed else self.n_inputs
+
+    @property
+    def pairs(self) -> InputPairs | None:
+        """How columns become inputs of the network, if they are not taken as they are."""
+        return InputPairs(self.low, self.high) if self.signed else None
+
+    def with_pairs(self, pairs: InputPairs) -> Preprocessing:
+        return replace(self, signed=True, low=pairs.low, high=pairs.high)
 
     @property
     def word_weights(self) -> npt.NDArray[np.float64] | None:

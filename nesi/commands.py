@@ -154,7 +154,7 @@ def export_onnx(options: argparse.Namespace) -> int:
     from nesi.storage.records import write_bytes
 
     predictor = Predictor.load(options.trained, options.run)
-    content = predictor.network.onnx(np.array(predictor.classes, dtype=object), predictor.preprocessing.signed)
+    content = predictor.network.onnx(np.array(predictor.classes, dtype=object), predictor.preprocessing.pairs)
     write_bytes(options.out, content)
     print(f"{predictor.origin}: {options.out}")
     return 0

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from data_tools.rows_on_disk import chosen_rows
+from data_tools.signed import InputPairs
 from nesi.engines.contract import Inference, InferenceEngine
 from nesi.engines.exact import ExactEngine
 from nesi.engines.inference import full_log_likelihood, infer_in_chunks
@@ -197,14 +198,14 @@ class TrainedNetwork:
     def _observed(self, X: Any) -> Observations:
         return X if isinstance(X, Observations) else Observations(X, self.A)
 
-    def onnx(self, classes: np.ndarray, signed: bool = False) -> bytes:
+    def onnx(self, classes: np.ndarray, pairs: InputPairs | None = None) -> bytes:
         """An ONNX graph that answers as `posterior` does, with full posteriors; `classes` are called by these names.
 
-        If inputs are `signed`, the graph makes their positive and negative parts itself.
+        If every column is a pair of inputs, the graph makes these itself.
         """
         model = self._label_model
         return posterior_graph(
-            self.W, self.R, self.A, self.network.recurrent, model.relative_prior, self.committee, classes, signed
+            self.W, self.R, self.A, self.network.recurrent, model.relative_prior, self.committee, classes, pairs
         )
 
     # ---- on disk -----------------------------------------------------------------------------------------------------

@@ -168,11 +168,12 @@ def test_what_was_learned_is_documented_in_attributes():
     assert (model.n_subclasses_, model.normalization_) == (6, 40.0)
 
 
-def test_defaults_choose_size_and_normalization_from_the_data():
+def test_a_stream_has_size_and_normalization_from_its_first_part():
     X, labels = make_data()
-    model = NeSiClassifier(max_iter=1).fit(X, labels)
+    model = NeSiClassifier().partial_fit(X, labels)
     assert model.n_subclasses_ == 10
     assert model.normalization_ == 110
+    assert model.choices_ == {}
 
 
 def test_a_clone_has_the_same_settings_and_learns_the_same():

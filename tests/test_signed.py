@@ -68,7 +68,7 @@ def test_who_asks_for_it_is_not_warned_and_positive_data_is_left_alone():
         model.predict(X)
     with pytest.raises(NesiError, match="Negative values"):
         make_model(signed="no").fit(X, labels)
-    with pytest.raises(NesiError, match="signed is 'both', but must be one of 'auto', 'split' or 'no'"):
+    with pytest.raises(NesiError, match="signed is 'both', but must be one of 'auto', 'measured', 'range'"):
         make_model(signed="both").fit(X, labels)
 
 
@@ -124,6 +124,6 @@ def test_the_option_of_own_data(tmp_path):
     assert data.X_train.shape[1] == 20
     assert data.image_shape is None
     assert data_tools.load(tmp_path / "own.npz", signed="split").preprocessing.signed
-    for signed, message in (("no", "negative values"), ("both", "expected one of auto, split, no")):
+    for signed, message in (("no", "negative values"), ("both", "expected one of auto, measured, range, split, no")):
         with pytest.raises(DataError, match=message):
             data_tools.load(tmp_path / "own.npz", signed=signed)

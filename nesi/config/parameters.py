@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from nesi.config.declaration import Meaning, chosen, meanings, optional_copy, values_of_the_paper
 from nesi.config.explanation import explain
+from nesi.config.left_out import with_stand_ins
 from nesi.config.legacy_options import LegacyOptions
 from nesi.config.network_parameters import NetworkParameters
 from nesi.config.sections import FieldLabelOptions, TuningOptions
@@ -92,6 +93,8 @@ class _StartAndExecution(Section):
         Meaning("elsewhere", shapes_first_layer=False, free_on_resume=True),
     ] = 60.0
     tuning: Annotated[TuningOptions | None, Meaning("elsewhere", shapes_first_layer=False, free_on_resume=True)] = None
+    # Set by the program: what was left to it, and why it chose what it did; "" until the data is known.
+    automatic: Annotated[dict[str, str], Meaning("elsewhere", shapes_first_layer=False)] = Field(default_factory=dict)
 
 
 class _SomeCells(Section):
@@ -142,6 +145,13 @@ else:
 
 class ExperimentParameters(_EveryParameter):
     """One experiment: a data set, the free parameters of the paper, and the cells of the table to run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some_is_left_to_the_program(cls, content: Any) -> Any:
+        if not isinstance(content, dict) or content.get("legacy"):
+            return content
+        return with_stand_ins(content)
 
     @field_validator("data")
     @classmethod
@@ -214,6 +224,13 @@ class ExperimentParameters(_EveryParameter):
                 "training is 'em', which is EM for the model of r; use it with networks: [r], and with neither legacy "
                 "nor field_labels"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _the_paper_chose_itself(self) -> Self:
+        if self.mode == "paper" and self.automatic:
+            left = ", ".join(self.automatic)
+            raise ValueError(f"mode is 'paper', which has no automatic choices; say {left}, or leave the mode out")
         return self
 
     @model_validator(mode="after")
@@ -297,6 +314,8 @@ class ExperimentParameters(_EveryParameter):
         """The whole of it as a parameter file."""
         content = self.model_dump(mode="json")
         content["overrides"] = [entry.model_dump(mode="json", exclude_none=True) for entry in self.overrides]
+        if not self.automatic:
+            del content["automatic"]
         if self.paper is not None:
             given = self.paper.model_dump(mode="json", exclude_unset=True)
             given["overrides"] = [entry.model_dump(mode="json", exclude_none=True) for entry in self.paper.overrides]

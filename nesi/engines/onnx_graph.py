@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.signed import InputPairs
 from nesi.errors import NesiError
 from nesi.posteriors import class_given_unit
 
@@ -20,7 +21,7 @@ def posterior_graph(
     relative_prior: np.ndarray,
     committee: int,
     classes: np.ndarray,
-    signed: bool = False,
+    pairs: InputPairs | None = None,
 ) -> bytes:
     """T1.3 to T1.6 without labels, for dense points in the type of W; `relative_prior` is K p(k).
 
@@ -54,15 +55,30 @@ def posterior_graph(
         "classes": names,
     }
     node = helper.make_node
-    given = "inputs" if signed else "points"
-    parts = [
-        node("Relu", ["points"], ["positive"]),
-        node("Neg", ["points"], ["opposite"]),
-        node("Relu", ["opposite"], ["negative"]),
-        node("Concat", ["positive", "negative"], ["inputs"], axis=1),
-    ]
+    given = "points" if pairs is None else "inputs"
+    first: list[Any] = []
+    if pairs is not None and pairs.low is not None and pairs.high is not None:
+        low, high = np.array(pairs.low), np.array(pairs.high)
+        constants |= {"low": low[None, :], "half_range": (high / 2 - low / 2)[None, :], "half": np.array(0.5)}
+        first = [
+            node("Cast", ["points"], ["points_in_float64"], to=TensorProto.DOUBLE),
+            node("Sub", ["points_in_float64", "low"], ["distance"]),
+            node("Mul", ["distance", "half"], ["half_distance"]),
+            node("Div", ["half_distance", "half_range"], ["place"]),
+            node("Clip", ["place", "zero", "one_in_float64"], ["above"]),
+            node("Sub", ["one_in_float64", "above"], ["below"]),
+            node("Concat", ["above", "below"], ["inputs_in_float64"], axis=1),
+            node("Cast", ["inputs_in_float64"], ["inputs"], to=number),
+        ]
+    elif pairs is not None:
+        first = [
+            node("Relu", ["points"], ["positive"]),
+            node("Neg", ["points"], ["opposite"]),
+            node("Relu", ["opposite"], ["negative"]),
+            node("Concat", ["positive", "negative"], ["inputs"], axis=1),
+        ]
     nodes = [
-        *(parts if signed else []),
+        *first,
         node("Cast", [given], ["in_float64"], to=TensorProto.DOUBLE),
         node("ReduceSum", ["in_float64", "inputs_axis"], ["total"], keepdims=1),
         node("Greater", ["total", "zero"], ["has_content"]),
@@ -84,7 +100,7 @@ def posterior_graph(
     graph = helper.make_graph(
         nodes,
         "NeSi",
-        [helper.make_tensor_value_info("points", number, ["N", inputs // 2 if signed else inputs])],
+        [helper.make_tensor_value_info("points", number, ["N", inputs if pairs is None else inputs // 2])],
         [
             helper.make_tensor_value_info("label", TensorProto.STRING if text else TensorProto.INT64, ["N"]),
             helper.make_tensor_value_info("probabilities", number, ["N", n_classes]),

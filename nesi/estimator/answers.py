@@ -17,9 +17,9 @@ from sklearn.utils.validation import (
 )
 
 from data_tools.rows_on_disk import RowsOnDisk, as_rows_on_disk
-from data_tools.signed import in_two_parts
+from data_tools.signed import InputPairs
 from nesi.errors import NesiError
-from nesi.estimator.inputs import check_count, generator, settled_sign, split_labels, warn_of_empty
+from nesi.estimator.inputs import check_count, generator, pairs_of_inputs, split_labels, warn_of_empty
 from nesi.observations import has_content
 from nesi.trained import TrainedNetwork
 
@@ -38,6 +38,7 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
     class_prior_: np.ndarray
     n_features_in_: int
     signed_: bool
+    pairs_: InputPairs | None
     _trained: TrainedNetwork
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -79,7 +80,7 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
         thresholds = rng.random(n_samples) * cumulative[k, -1]
         c = (cumulative[k] < thresholds[:, None]).sum(axis=1)
         y = rng.poisson(self.W_[c]).astype(np.float64)
-        return y[:, : self.n_features_in_] - y[:, self.n_features_in_ :] if self.signed_ else y, self.classes_[k]
+        return y if self.pairs_ is None else self.pairs_.undone(y), self.classes_[k]
 
     def _network(self) -> TrainedNetwork:
         """The trained network, rebuilt if the user has set W_, R_ or predict_inference since training."""
@@ -92,12 +93,16 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
 
     def _to_answer(self, X: Any) -> Any:
         """New points; those without content get an answer, and a warning."""
-        X = self._validated(X, reset=False)
+        X = self._validated(X)
         warn_of_empty(has_content(X), learning=False)
         return X
 
-    def _validated(self, X: Any, reset: bool) -> Any:
-        """scikit-learn checks shape and type, `Observations` the values. A single feature has no direction."""
+    def _validated(self, X: Any, signed: str | None = None) -> Any:
+        """scikit-learn checks shape and type, `Observations` the values. A single feature has no direction.
+
+        `signed`: how features are to become inputs; None for points that come after the first.
+        """
+        reset = signed is not None
         X = as_rows_on_disk(X)
         if isinstance(X, RowsOnDisk):
             if X.dtype.kind not in "uif":
@@ -106,8 +111,9 @@ class Answers(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin
         else:
             X = self._validated_in_memory(X, reset)
         if reset:
-            self.signed_ = settled_sign(X, self.signed)
-        return in_two_parts(X) if self.signed_ else X
+            self.pairs_ = pairs_of_inputs(X, signed)
+            self.signed_ = self.pairs_ is not None
+        return X if self.pairs_ is None else self.pairs_.of(X)
 
     def _validated_in_memory(self, X: Any, reset: bool) -> Any:
         fewest = 2 if reset else 1

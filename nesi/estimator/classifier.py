@@ -10,8 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
+from nesi.automatic import Facts
 from nesi.errors import NesiError
 from nesi.estimator.answers import Answers
+from nesi.estimator.automatic import chooses_all, chosen_parameters, standard_parameters, standard_units
 from nesi.estimator.files import OnDisk
 from nesi.estimator.inputs import (
     are_soft,
@@ -43,18 +45,20 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
 
     Parameters
     ----------
-    n_subclasses : units of the first hidden layer, C; by default a sixth of the points (at least one per class,
-        at most 10000), as for MNIST in the paper. In a committee: of each member.
-    normalization : the constant A > n_features to which each point is normalised; by default 15 % above n_features,
-        and at least 100 above. Features that are split count twice (signed).
-    network : "ff", "r", "ff+" or "r+": feedforward or recurrent, "+" with self-labeling.
-    epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling).
+    n_subclasses : units of the first hidden layer, C. In a committee: of each member. By default, or if it is "auto",
+        the number of units and every other parameter that is None are chosen from the kind of data and the numbers of
+        points, inputs and labels; `choices_` has them with their reasons. If a number is given, what is None has the
+        value in brackets below, and "auto" chooses it (but for spread and W_init, where "auto" is a value).
+    normalization : the constant A > n_features to which each point is normalised [15 % above n_features, and at least
+        100 above]. Features that become two inputs count twice (signed).
+    network : "ff", "r", "ff+" or "r+": feedforward or recurrent, "+" with self-labeling ["ff+"].
+    epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling) [0.2].
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
-    max_iter : iterations (passes over the data), at most.
-    n_init : number of random starts; fit trains a network from each and keeps the one with the highest likelihood.
+    max_iter : iterations (passes over the data), at most [100].
+    n_init : number of random starts [1]; fit trains a network from each and keeps the one with the highest likelihood.
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
-    inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units.
+    inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units ["exact"].
     predict_inference : the same for predict and predict_proba; "truncated" pays off for very many points.
     truncated : how many units truncated inference looks at, e.g. {"active": 10, "neighbours": 8}; with
         {"start": "walk"} the first of them are found in a fraction of the time, for millions of points.
@@ -64,11 +68,11 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
     shuffle : present the points in a new random order in every pass; of data on disk, or with "blocks", in blocks of
         neighbouring points.
     stopping : stop when the likelihood drops (Section 4.3.2 of the paper).
-    greedy : train feedforward networks layer by layer.
+    greedy : train feedforward networks layer by layer [False].
     spread : "units", "points" or "auto", for very few labels: let them travel over a graph before the network learns
-        from them, over the units of a greedy first layer or over neighbouring points.
-    training : "online" learning as in the paper, or "em", batch EM for the generative model (network "r").
-    tol : end training when the log-likelihood per point rises by less than this per pass; by default never.
+        from them, over the units of a greedy first layer or over neighbouring points; "no" does not ["no"].
+    training : "online" learning as in the paper, or "em", batch EM for the generative model (network "r") ["online"].
+    tol : end training when the log-likelihood per point rises by less than this per pass; "no" never does ["no"].
     W_init, R_init : arrays, or the same names and files as in a parameter file: "auto", "data", "class_means",
         "points", "single_points", "random" or "even" for W; "uniform", "delta", "points" or "random" for R;
         {"h5": path} for weights of the authors' program.
@@ -77,8 +81,10 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         labels are right.
     committee : separated softmax groups of n_subclasses units each, which learn from different random starts and whose
         mean is the answer (the paper's outlook); they cost as much time and memory as that many networks.
-    signed : "split" makes two inputs of each feature, one for its positive and one for its negative values; "auto" does
-        so if there are negative values in fit, with a warning; "no" refuses them.
+    signed : "split" makes two inputs of each feature, one for its positive and one for its negative values; "range" one
+        for its distance from the lowest and one from the highest value of that feature. "measured" takes ranges for
+        dense data with negative values or hardly any zeros. "auto" is "measured" if n_subclasses is chosen as well,
+        and else splits if there are negative values in fit, with a warning; "no" refuses them.
     random_state : int, numpy Generator or RandomState, or None.
     verbose : 1 shows progress.
 
@@ -100,36 +106,38 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
     self_labeled_ : share of points that the network labeled itself in every iteration.
     spread_ : how labels were spread and how well that went (docs/few-labels.md), None if they were not.
     normalization_, n_subclasses_, class_prior_ : A, C and p(k) as used.
-    signed_ : whether features were split; then W_ has twice as many columns, those of the negative values last.
+    choices_ : what was chosen where no value was given: name -> (value, reason).
+    signed_, pairs_ : whether features became two inputs each, and how; then W_ has twice as many columns, those of the
+        negative values (or of the distances from the highest) last.
     """
 
     def __init__(
         self,
-        n_subclasses: int | None = None,
-        normalization: float | None = None,
-        network: str = "ff+",
-        epsilon_w: float = 0.2,
-        epsilon_r: float = 0.2,
+        n_subclasses: int | str | None = None,
+        normalization: float | str | None = None,
+        network: str | None = None,
+        epsilon_w: float | str | None = None,
+        epsilon_r: float | str | None = None,
         threshold: float = 0.6,
-        max_iter: int = 100,
-        batch_size: int | None = None,
+        max_iter: int | str | None = None,
+        batch_size: int | str | None = None,
         minibatch_rule: str = "sequential",
-        inference: str = "exact",
+        inference: str | None = None,
         backend: str = "numba",
         dtype: str = "float32",
         shuffle: bool = True,
         stopping: bool = False,
-        greedy: bool = False,
+        greedy: bool | str | None = None,
         spread: str | None = None,
-        training: str = "online",
-        tol: float | None = None,
+        training: str | None = None,
+        tol: float | str | None = None,
         truncated: dict[str, Any] | None = None,
         candidates_in: str = "memory",
         predict_inference: str = "exact",
         W_init: Any = None,
         R_init: Any = None,
         committee: int = 1,
-        n_init: int = 1,
+        n_init: int | str | None = None,
         class_prior: Any = None,
         label_noise: Any = None,
         signed: str = "auto",
@@ -175,36 +183,44 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         Memory maps and dask arrays stay where they are: only the points of a mini-batch are in memory.
         A point with a weight of w counts as if it were there w times; with a weight of 0 as if it were not there.
         """
-        X = self._validated(X, reset=True)
+        X = self._validated(X, "measured" if self.signed == "auto" and chooses_all(self.get_params()) else self.signed)
         labels, labeled = self._read_labels(y, X.shape[0])
         X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
         if not X.shape[0]:
             raise NesiError("Every point is zero in every input: there is nothing to learn from.")
         self._random, self.seen_ = generator(self.random_state), points_and_labels(labeled, weights)
-        trainer = self._best_trained(X, labels, weights)
+        values = self._choose(X, labels, labeled)
+        trainer = self._best_trained(X, labels, weights, values)
         unlabeled = 1 - float(np.mean(labeled))
-        if trainer.settings.network_kind.self_labeling and (
-            advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled, self._remedy())
-        ):
+        by_itself = trainer.settings.network_kind.self_labeling and trainer.settings.spread is None
+        if by_itself and (advice := self_labeling_advice(trainer.history["self_labeled"], unlabeled, _remedy(values))):
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         if (advice := spreading_advice(trainer.account().get("spread"))) is not None:
             warnings.warn(advice[0].upper() + advice[1:], ConvergenceWarning, stacklevel=2)
         return self._keep(trainer)
 
-    def _remedy(self) -> str:
-        more, faster = longer_or_faster(self.max_iter, self.epsilon_r)
-        return f"max_iter={more}, or epsilon_r={faster:g}"
+    def _choose(self, X: Any, labels: np.ndarray, labeled: np.ndarray) -> dict[str, Any]:
+        """All parameters with a value; sets `choices_`."""
+        K = len(self.classes_)
+        certain = labels.ndim == 1 and self.label_noise is None
+        every_class = bool(certain and labeled.any() and np.bincount(labels[labeled], minlength=K).all())
+        ranges = self.pairs_ is not None and self.pairs_.low is not None
+        facts = Facts.of(X, K, int(labeled.sum()), every_class, ranges)
+        values, self.choices_ = chosen_parameters(self.get_params(), facts)
+        for name, choice in self.choices_.items() if self.verbose else ():
+            print(f"{name} = {choice.value}: {choice.reason}")
+        return values
 
-    def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None) -> Trainer:
+    def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None, values: dict[str, Any]) -> Trainer:
         """A trained network; of several starts the one with the highest likelihood, which needs no further label."""
-        starts = starting_points(generator(self.random_state), self.n_init)
-        settings, K = self._settings(X), len(self.classes_)
-        W_init, R_init = self._starts(settings, X, K)
+        starts = starting_points(generator(self.random_state), values["n_init"])
+        settings, K = self._settings(X, values), len(self.classes_)
+        W_init, R_init = _starts(values, settings, X, K)
         best: Trainer | None = None
         likelihoods: list[float] = []
         for number, rng in enumerate(starts, start=1):
             trainer = Trainer(settings, X, labels, K, rng, W_init, R_init, sample_weight=weights)
-            name = f"{self.network}-NeSi" + (f" {number}/{len(starts)}" if len(starts) > 1 else "")
+            name = f"{settings.network}-NeSi" + (f" {number}/{len(starts)}" if len(starts) > 1 else "")
             for _ in tqdm(trainer, total=trainer.total_iterations, disable=not self.verbose, desc=name):
                 pass
             if len(starts) > 1:
@@ -222,8 +238,11 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         The learning rates belong to all points and labels seen so far, so that they fall as the stream goes on.
         """
         first = not hasattr(self, "W_")
-        X = self._validated(X, reset=first)
-        check_count("n_init", self.n_init)
+        X = self._validated(X, self.signed if first else None)
+        values = standard_parameters(self.get_params())
+        if not first and "network" in (known := getattr(self, "choices_", {})):
+            values["network"] = known["network"].value
+        check_count("n_init", values["n_init"])
         labels, labeled = self._read_labels(y, X.shape[0], classes, keep=not first)
         X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
         if not X.shape[0]:
@@ -234,10 +253,11 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
             self._random = generator(self.random_state)
             self.seen_ = (0, 0)
             self.init_log_likelihood_ = np.array([])  # a stream is seen once: there is one start
+            self.choices_ = {}  # what is right for a stream is not known from its first part
         points, known = points_and_labels(labeled, weights)
         self.seen_ = (self.seen_[0] + points, self.seen_[1] + known)
-        settings = self._settings(X, iterations=1, greedy=False, spread=None, stopping=False, tolerance=None)
-        W, R = self._starts(settings, X, len(self.classes_)) if first else (self.W_, self.R_)
+        settings = self._settings(X, values, iterations=1, greedy=False, spread=None, stopping=False, tolerance=None)
+        W, R = _starts(values, settings, X, len(self.classes_)) if first else (self.W_, self.R_)
         trainer = Trainer(settings, X, labels, len(self.classes_), self._random, W, R, self.seen_, weights)
         trainer.run_iteration()
         return self._keep(trainer)
@@ -260,19 +280,14 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
             self.classes_ = np.unique(names) if len(names) else np.array([UNLABELED])
         return class_indices(known, labeled, self.classes_), labeled
 
-    def _settings(self, X: Any, **changes: Any) -> TrainingSettings:
+    def _settings(self, X: Any, values: dict[str, Any], **changes: Any) -> TrainingSettings:
         if not hasattr(self, "W_") or "iterations" not in changes:
             points, features = X.shape
-            default_C = min(10000, max(len(self.classes_), points // 6, 1))
-            self.n_subclasses_ = default_C if self.n_subclasses is None else self.n_subclasses
-            check_units(self.n_subclasses_, len(self.classes_))
-            default_A = suggested_normalization(features)
-            self.normalization_ = default_A if self.normalization is None else as_float(self.normalization)
-        return EstimatorSettings.of(self.get_params(), C=self.n_subclasses_, A=self.normalization_, **changes)
-
-    def _starts(self, settings: TrainingSettings, X: Any, n_classes: int) -> tuple[Start, Start]:
-        W_init = resolved_start(self.W_init, 1, (1, 1), (settings.C, X.shape[1]))
-        return W_init, resolved_start(self.R_init, 1, (1, 2), (n_classes, settings.C))
+            C, A, K = values["n_subclasses"], values["normalization"], len(self.classes_)
+            self.n_subclasses_ = standard_units(points, K) if C is None else C
+            check_units(self.n_subclasses_, K)
+            self.normalization_ = suggested_normalization(features) if A is None else as_float(A)
+        return EstimatorSettings.of(values, C=self.n_subclasses_, A=self.normalization_, **changes)
 
     def _keep(self, trainer: Trainer) -> NeSiClassifier:
         self._trained = trainer.trained()
@@ -297,3 +312,13 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         # T1.3 keeps the direction of a point and discards its length, and with it classes that differ in nothing else.
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _remedy(values: dict[str, Any]) -> str:
+    more, faster = longer_or_faster(values["max_iter"], values["epsilon_r"])
+    return f"max_iter={more}, or epsilon_r={faster:g}"
+
+
+def _starts(values: dict[str, Any], settings: TrainingSettings, X: Any, n_classes: int) -> tuple[Start, Start]:
+    W_init = resolved_start(values["W_init"], 1, (1, 1), (settings.C, X.shape[1]))
+    return W_init, resolved_start(values["R_init"], 1, (1, 2), (n_classes, settings.C))

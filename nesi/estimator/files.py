@@ -8,6 +8,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from data_tools.signed import InputPairs
+from nesi.automatic import Choice
 from nesi.errors import NesiError
 from nesi.estimator.inputs import generator
 from nesi.experiment.likeness import QUANTILES, log_likelihood_quantiles
@@ -38,7 +40,7 @@ class OnDisk:
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX graph that has points as input and gives `label` and `probabilities` (needs 'nesi[onnx]')."""
         model: Any = self
-        content = model._network().onnx(model.classes_, model.signed_)
+        content = model._network().onnx(model.classes_, model.pairs_)
         write_bytes(Path(path), content)
 
     @classmethod
@@ -60,8 +62,8 @@ class OnDisk:
             raise NesiError("Only a network that comes from_run knows how files become points.")
         from data_tools.new_points import load_new
 
-        X, D = load_new(path, self.preprocessing_).X, self.preprocessing_.n_inputs
-        return X[:, :D] - X[:, D:] if self.preprocessing_.signed else X
+        X, pairs = load_new(path, self.preprocessing_).X, self.preprocessing_.pairs
+        return X if pairs is None else pairs.undone(X)
 
 
 def _save(model: Any, path: Path, X: Any = None) -> None:
@@ -75,7 +77,7 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
         else:
             parameters[name] = _plain(name, value)
     if X is not None:
-        arrays[QUANTILES] = log_likelihood_quantiles(network, model._validated(X, reset=False))
+        arrays[QUANTILES] = log_likelihood_quantiles(network, model._validated(X))
     classes = model.classes_
     if classes.dtype.kind not in "OUbiuf":
         raise NesiError(f"classes of type {classes.dtype} can't be saved; name the classes by text or by numbers.")
@@ -89,7 +91,8 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
             "n_iter": int(model.n_iter_),
             "stopped": bool(model.stopped_),
             "converged": bool(model.converged_),
-            "signed": bool(model.signed_),
+            "signed": None if model.pairs_ is None else _about(model.pairs_),
+            "choices": {name: list(choice) for name, choice in getattr(model, "choices_", {}).items()},
             "seen": [float(number) for number in model.seen_],
             "feature_names": None if columns is None else [str(name) for name in columns],
         },
@@ -97,7 +100,7 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
             "class_names": [str(name) for name in classes.tolist()],
             "preprocessing": {
                 "n_inputs": int(model.n_features_in_),
-                **({"signed": True} if model.signed_ else {}),
+                **({} if model.pairs_ is None else _about(model.pairs_)),
                 **({} if columns is None else {"columns": [str(name) for name in columns]}),
             },
         },
@@ -122,7 +125,11 @@ def _load(kind: type[Model], path: Path) -> Model:
         histories = {name: arrays[name] for name in _HISTORIES}
         model = _fitted(model, network, classes, stored["n_iter"], stored["seen"], histories)
         model.stopped_, model.converged_ = bool(stored["stopped"]), bool(stored["converged"])
+        model.choices_ = {name: Choice(*choice) for name, choice in stored.get("choices", {}).items()}
         if stored["signed"]:
+            how = stored["signed"] if isinstance(stored["signed"], dict) else {}  # earlier versions knew parts alone
+            ranges = {name: tuple(how[name]) for name in ("low", "high") if name in how}
+            model.pairs_ = InputPairs(**ranges)
             model.signed_, model.n_features_in_ = True, network.W.shape[1] // 2
         if stored["feature_names"] is not None:
             model.feature_names_in_ = np.array(stored["feature_names"], dtype=object)
@@ -153,7 +160,7 @@ def _from_run(kind: type[Model], path: Path, run: str | None) -> Model:
     model = _fitted(model, predictor.network, classes, record["iterations"], seen, histories)
     model.stopped_, model.converged_ = record["stopped_at"] is not None, record.get("converged_at") is not None
     model.preprocessing_ = how = predictor.preprocessing
-    model.signed_, model.n_features_in_ = how.signed, how.n_inputs
+    model.signed_, model.pairs_, model.n_features_in_ = how.signed, how.pairs, how.n_inputs
     return model
 
 
@@ -166,13 +173,19 @@ def _fitted(
     model.W_, model.R_, model.classes_ = network.W, network.R, classes
     model.class_prior_ = label_model(network.n_classes, network.class_prior).prior
     model.n_subclasses_, model.normalization_ = len(network.W) // network.committee, network.A
-    model.n_features_in_, model.signed_ = network.W.shape[1], False
+    model.n_features_in_, model.signed_, model.pairs_ = network.W.shape[1], False, None
     model.n_iter_ = int(iterations)
     model.seen_ = (float(seen[0]), float(seen[1]))
     model._random = generator(model.random_state)
     for name, values in histories.items():
         setattr(model, name, values)
     return model
+
+
+def _about(pairs: InputPairs) -> dict[str, Any]:
+    """As `data_tools.Preprocessing` calls it."""
+    ranges = {} if pairs.low is None or pairs.high is None else {"low": list(pairs.low), "high": list(pairs.high)}
+    return {"signed": True, **ranges}
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from data_tools.rows_on_disk import chosen_rows
-from data_tools.signed import CHOICES, sentence, splits
+from data_tools.signed import CHOICES, InputPairs, sentence, settled_pairs
 from nesi.config.values import shown
 from nesi.errors import NesiError
 from nesi.labels import UNLABELED
@@ -124,14 +124,14 @@ def are_soft(y: Any) -> bool:
     return len(shape) == 2 and shape[1] > 1
 
 
-def settled_sign(X: Any, signed: Any) -> bool:
-    """Whether features are split into positive and negative parts, with a warning if nobody has asked for it."""
+def pairs_of_inputs(X: Any, signed: Any) -> InputPairs | None:
+    """How features become two inputs each, with a warning if they are split and nobody has asked for it."""
     if not isinstance(signed, str) or signed not in CHOICES:
-        raise NesiError(f"signed is {shown(signed)}, but must be one of 'auto', 'split' or 'no'.")
-    split = splits(X, signed)
-    if split and signed == "auto":
+        raise NesiError(f"signed is {shown(signed)}, but must be one of 'auto', 'measured', 'range', 'split' or 'no'.")
+    pairs = settled_pairs(X, signed)
+    if pairs is not None and signed == "auto":
         warnings.warn(sentence(X), stacklevel=4)
-    return split
+    return pairs
 
 
 def soft_labels(y: Any, n_points: int) -> np.ndarray:

@@ -38,6 +38,8 @@ def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any
     options: dict[str, Any] = dict(parameters.data)
     if parameters.legacy is not None and parameters.legacy.idf and data_tools.takes_option(parameters.dataset, "idf"):
         options.setdefault("idf", "legacy")
+    if "C" in parameters.automatic and data_tools.takes_option(parameters.dataset, "signed"):
+        options.setdefault("signed", "measured")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         dataset = data_tools.load(parameters.dataset, data_dir=data_dir, **options)

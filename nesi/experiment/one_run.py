@@ -69,7 +69,7 @@ def train_run(
         if trainer.phase == "first" and task.checkpoint and has_common_first_layer(task.parameters, data.n_classes):
             run.first_layer()
         run.train()
-        if task.labels_points_itself:
+        if task.labels_points_itself and task.parameters.spread is None:
             settings = task.parameters
             more, faster = longer_or_faster(settings.iterations_R or settings.iterations, settings.epsilon_R)
             name = "iterations_R" if settings.greedy else "iterations"
@@ -263,7 +263,7 @@ class RunInProgress:
             "weights_sha256": digest({"W": network.W, "R": network.R}),
             "self_labeled": float(trainer.history["self_labeled"][-1]),  # share of the points, in the last iteration
             "settings": task.settings(),
-            "resolved": trainer.account(),
+            "resolved": trainer.account() | ({"automatic": parameters.automatic} if parameters.automatic else {}),
             "versions": versions(),
         }
         details: Arrays = {name: np.asarray(values, dtype=float) for name, values in trainer.history.items()}

@@ -19,6 +19,7 @@ from nesi.experiment.cells import (
     warnings_about_content,
     with_companions,
 )
+from nesi.experiment.choices import in_words, still_open, with_choices
 from nesi.experiment.cluster import execute_on_cluster
 from nesi.experiment.likeness import QUANTILES
 from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
@@ -66,8 +67,12 @@ def run_experiment(
     with tentative(directory, SETTLED_FILES, place.has_begun):
         records = repair_records(directory)
         remove_leftovers(directory)
+        dataset = None
+        if still_open(parameters):  # what is left to the program depends on the data
+            dataset = load_dataset(parameters, data_dir)
+            parameters = with_choices(parameters, dataset)
         parameters, stored = _settle_parameters(parameters, place, records, resume)
-        dataset = load_dataset(parameters, data_dir)
+        dataset = dataset or load_dataset(parameters, data_dir)
         data = run_data(parameters, dataset)
         if parameters.threads is None:
             one_at_a_time = workers is None and scheduler is None
@@ -83,6 +88,8 @@ def run_experiment(
             writer.warn(unprotected)
         for sentence in warnings_about_content(data) if pending else []:
             writer.warn(sentence)
+        for sentence in in_words(parameters) if pending else []:
+            writer.display.say(f"chosen: {sentence}")
         if pending and (held_out := _about_the_test_set(dataset)) is not None:
             writer.display.say(held_out)
         try:

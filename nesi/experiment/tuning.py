@@ -26,6 +26,7 @@ from nesi.config.reading import load_parameters
 from nesi.config.sections import TuningOptions
 from nesi.errors import NesiError, TrainingFailed
 from nesi.experiment.cells import load_dataset
+from nesi.experiment.choices import with_choices
 from nesi.experiment.default_grid import complete_options
 from nesi.experiment.trainers import new_trainer
 from nesi.labels import UNLABELED, mask_labels, tuning_split
@@ -91,6 +92,7 @@ def tune(
             "--workers is for the grid, whose trials don't depend on each other; leave it out with --optuna."
         )
     dataset = load_dataset(parameters, data_dir)
+    parameters = with_choices(parameters, dataset)
     options = complete_options(parameters, dataset)
     parameters = parameters.changed(tuning=options)
     assert options.labels is not None

@@ -50,7 +50,8 @@ class RunToLabel:
             return self.dataset.vocabulary
         how = self.dataset.preprocessing
         if how.columns is not None and how.signed:
-            return [*how.columns, *(f"- {name}" for name in how.columns)]
+            second = "-" if how.low is None else "low"
+            return [*how.columns, *(f"{second} {name}" for name in how.columns)]
         return how.columns
 
     @property
