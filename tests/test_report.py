@@ -51,7 +51,7 @@ def test_shown_units_are_ordered_by_class_and_repeatable() -> None:
 def test_every_figure_can_be_drawn(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     W, R = rng.random((30, 12)), rng.random((3, 30))
-    names = ["first", "第二", "<third> & $last_$ \\frac{"]
+    names = ["first " * 20, "第二" * 20, "<third> & $last_$ \\frac{"]
     history = {
         "log_likelihood": -rng.random(30),
         "self_labeled": rng.random(30),

@@ -15,7 +15,9 @@ from PIL import Image
 
 from nesi.experiment.finished_run import FinishedRun, finished_run
 from nesi.report.page import make_report
-from nesi.storage.arrays import load_described_arrays
+from nesi.report.page.explanations import why_the_likelihood_falls
+from nesi.report.page.summary import about_spreading
+from nesi.storage.arrays import load_described_arrays, save_arrays
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 CLASSES = (HOSTILE, "plain & \"quoted\" 'too'")
@@ -147,6 +149,40 @@ def test_words_of_a_text_network_are_text(texts: Path) -> None:
     assert len(re.findall(r"<blockquote>(?:\w+ ){8}\w+</blockquote>", page)) > 20, "whole texts, as they were written"
     assert "<b>food" not in page
     assert "&lt;b&gt;food" in page
+
+
+def test_a_likelihood_that_falls_is_explained() -> None:
+    rising, falling = ({"log_likelihood": np.array(values)} for values in ([-3.0, -2.0, -1.0], [-3.0, -1.0, -2.0]))
+    record: dict[str, Any] = {"network": "r", "settings": {"stopping": True}}
+    assert why_the_likelihood_falls(record, [rising, rising]) == ""
+    assert "The stopping criterion looks for this fall" in why_the_likelihood_falls(record, [rising, falling])
+    assert "With `stopping: true`" in why_the_likelihood_falls({**record, "settings": {}}, [falling])
+    assert "feedforward networks" in why_the_likelihood_falls({**record, "network": "ff+"}, [falling])
+
+
+def test_trust_in_labels_that_were_spread_is_said_in_words() -> None:
+    spread = {"over": "points", "way": "parts", "energy": 0.1, "agreement": 0.97, "found_again": {"parts": 0.9}}
+    said = about_spreading({"resolved": {"spread": spread}})
+    assert "spread over neighbouring training points" in said
+    assert "hidden for a trial, 90 % were found again" in said
+    assert "agreed on 97 % of the points" in said
+    assert about_spreading({"resolved": {}}) == about_spreading({}) == ""
+
+
+def test_many_classes_are_listed_where_no_table_is_readable(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nesi.report.page.network_section.MOST_CLASSES", 1)
+    copy = shutil.copytree(images, tmp_path / "copy")
+    counts = np.array([[5, 3], [0, 2]])
+    details = copy / "details" / "ff-L30-run1.npz"
+    arrays, about = load_described_arrays(details)
+    save_arrays(details, {**arrays, "confusion": counts}, about)
+    make_report(copy)
+    page = (copy / "report.html").read_text()
+    assert "class='confusion" not in page
+    assert len(re.findall("class='pair'", page)) == 1
+    assert "3 test points, 37.5 % of" in page
 
 
 # ---- in a browser --------------------------------------------------------------------------------------------------

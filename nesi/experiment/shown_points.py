@@ -22,7 +22,8 @@ from nesi.posteriors import best_versus_second_best
 from nesi.storage.arrays import Arrays
 from nesi.trained import TrainedNetwork
 
-_MOST_POINTS = 10_000  # of the training set, and of the test set, are looked at
+_MOST_POINTS, _FEWEST_POINTS = 10_000, 2_000  # of the training set, and of the test set, are looked at
+_MOST_ACTIVITIES = 100_000_000  # larger networks look at fewer points: this must not take as long as training
 _TYPICAL, _LISTED = 4, 12  # points of each unit; of each list
 _OF_A_CELL, _OF_ALL_CELLS = 6, 400  # points of a confusion matrix
 _RESPONDS = 0.1  # the least activity that makes a point typical of a unit
@@ -62,7 +63,8 @@ def shown_points(
     Test labels only tell which test points are errors; no list or order depends on them otherwise.
     """
     shown = ShownPoints()
-    train, test = _spread_out(X_train), _spread_out(X_test)
+    most = int(np.clip(_MOST_ACTIVITIES // network.R.shape[1], _FEWEST_POINTS, _MOST_POINTS))
+    train, test = _spread_out(X_train, most), _spread_out(X_test, most)
     found = _look_at(network, X_train, train)
     arrays: Arrays = {"units": found.units, "unit_won": found.won, "looked_at": np.array([len(train), len(test)])}
     arrays["unit_points"] = np.full(found.typical.shape, -1, dtype=np.int64)
@@ -131,9 +133,9 @@ def _look_at(network: TrainedNetwork, X: Any, rows: np.ndarray) -> _Found:
     return found
 
 
-def _spread_out(X: Any) -> np.ndarray:
+def _spread_out(X: Any, most: int) -> np.ndarray:
     """Rows that have content, of some that are evenly spread over all of them."""
-    rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _MOST_POINTS)).astype(np.int64))
+    rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], most)).astype(np.int64))
     return rows[has_content(X[rows])] if len(rows) else rows
 
 

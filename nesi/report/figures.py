@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from nesi.storage.records import write_whole
 
+_LONGEST_NAME = 28
 # Distinguishable for colour-blind readers (Okabe and Ito).
 NETWORK_COLOURS = {"ff": "#0072B2", "r": "#E69F00", "ff+": "#009E73", "r+": "#D55E00"}
 
@@ -20,6 +21,11 @@ NETWORK_COLOURS = {"ff": "#0072B2", "r": "#E69F00", "ff+": "#009E73", "r+": "#D5
 def plain(text: str) -> str:
     """Words and class names are text, even with dollar signs, which matplotlib takes for formulas."""
     return text.replace("$", r"\$")
+
+
+def short(name: str) -> str:
+    """The same for a name that must leave room for what it names."""
+    return plain(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -92,9 +98,10 @@ def training_curves(
 
 def confusion_matrix(counts: np.ndarray, class_names: list[str], title: str) -> Figure:
     """Rows: true class, columns: predicted class, in percent of the true class."""
-    class_names = [plain(name) for name in class_names]
+    class_names = [short(name) for name in class_names]
     classes = len(class_names)
-    side = min(3.0 + 0.32 * classes, 11.0)
+    names = 0.09 * max(max(map(len, class_names)) - 4, 0)  # inches
+    side = min(3.0 + 0.32 * classes + names, 11.0)
     figure = new_figure(side + 0.8, side)
     axes = figure.subplots()
     percent = 100.0 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -6,7 +6,7 @@ from matplotlib.patches import Patch
 
 from nesi.fields.pruning import FORGOTTEN, SINGLE_POINT, unit_usage
 from nesi.fields.shown import SHOWN_UNITS, choose_units
-from nesi.report.figures import new_figure, plain
+from nesi.report.figures import new_figure, plain, short
 
 INKS = {"black": (0.0, 0.0, 0.0), "blue": (0.05, 0.25, 0.85), "red": (0.85, 0.08, 0.08)}
 SHOWN_WORDS = 20
@@ -43,7 +43,7 @@ def learned_fields(
         Patch(color=INKS["blue"], label=f"< {FORGOTTEN}: forgotten ({share['blue']:.0f} %)"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    first, last = plain(class_names[0]), plain(class_names[-1])
+    first, last = short(class_names[0]), short(class_names[-1])
     axes.text(
         0.5,
         -0.01,
@@ -96,7 +96,7 @@ def strongest_words(
         best = int(np.argmax(R[:, unit]))
         certainty = 100 * R[best, unit] / max(float(R[:, unit].sum()), 1e-30)
         axes.set_title(
-            f"{plain(class_names[best])}\np(k|c) = {certainty:.0f} %, p(c|k) = {100 * R[best, unit]:.0f} %", fontsize=8
+            f"{short(class_names[best])}\np(k|c) = {certainty:.0f} %, p(c|k) = {100 * R[best, unit]:.0f} %", fontsize=8
         )
         beside = axes.inset_axes((1.02, 0.0, 0.06, 1.0))
         beside.imshow(R[:, [unit]], cmap="Greys", aspect="auto", vmin=0, vmax=max(float(R[:, unit].max()), 1e-30))

@@ -13,9 +13,11 @@ from nesi.networks import NETWORKS, get_network
 from nesi.report import comparison as compare
 from nesi.report import comparison_figures, figures, tables, weight_figures
 from nesi.report.comparison import Cell
+from nesi.report.page.explanations import about_the_network, why_the_likelihood_falls
 from nesi.report.page.frame import Section, whole_page
+from nesi.report.page.look import MANY_SECTIONS, Look
 from nesi.report.page.markup import data_uri, text
-from nesi.report.page.network_section import Look, NetworkSection, about_the_network, why_the_likelihood_falls
+from nesi.report.page.network_section import NetworkSection
 from nesi.report.page.summary import about_spreading
 from nesi.report.published import CompetingMethod, PublishedExperiment, published, published_experiment
 from nesi.report.wording import counted
@@ -108,12 +110,18 @@ def _networks(
         groups.setdefault((record["network"], record["labels"]), []).append(record)
     results = {(cell.network, cell.labels): cell for cell in cells}
     return [
-        _network(place, dataset, group, results.get(key), number) for number, (key, group) in enumerate(groups.items())
+        _network(place, dataset, group, results.get(key), number, len(groups) >= MANY_SECTIONS)
+        for number, (key, group) in enumerate(groups.items())
     ]
 
 
 def _network(
-    place: ExperimentDirectory, dataset: DatasetDescription, group: list[Record], cell: Cell | None, number: int
+    place: ExperimentDirectory,
+    dataset: DatasetDescription,
+    group: list[Record],
+    cell: Cell | None,
+    number: int,
+    of_many: bool,
 ) -> Section:
     network, labels = group[0]["network"], group[0]["labels"]
     title, file = f"{network}-NeSi, {counted(labels, 'label')}", cell_name(network, labels)
@@ -128,7 +136,7 @@ def _network(
     if weights is not None:
         _draw_weights(place, dataset, file, f"{title}, run {kept['run']}", kept, weights)
     shown, about = _shown(place.shown_file(name_of(kept)))
-    look = Look(kept, dataset, weights, shown, about["names"], about["texts"], number)
+    look = Look(kept, dataset, weights, shown, about["names"], about["texts"], number, of_many)
     looking = NetworkSection(look)
     html.append(looking.units())
     counts = [arrays["confusion"] for _, arrays in known if arrays["confusion"].size]
@@ -202,6 +210,7 @@ def _load(path: Path) -> Arrays | None:
 def _shown(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """The points to look at, their names and texts; runs of earlier versions have none."""
     try:
-        return load_described_arrays(path)
-    except NesiError:
+        arrays, about = load_described_arrays(path)
+        return arrays, {key: about[key] for key in ("names", "texts")}
+    except (NesiError, KeyError):
         return {}, {"names": [], "texts": []}

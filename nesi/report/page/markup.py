@@ -57,9 +57,9 @@ def words(entries: Sequence[tuple[str, float]]) -> str:
 class Sheet:
     """Small grey pictures in one image, of which each tile of the page shows a part."""
 
-    def __init__(self, name: str, pictures: np.ndarray, shape: tuple[int, int], label: str) -> None:
+    def __init__(self, name: str, pictures: np.ndarray, shape: tuple[int, int]) -> None:
         """`pictures` are values between 0 and 255, one picture per row; large values are dark."""
-        self.name, self._label = name, label
+        self.name = name
         self._count = len(pictures)
         self._columns = min(_COLUMNS, max(self._count, 1))
         self._lines = -(-self._count // self._columns)
@@ -90,8 +90,8 @@ class Sheet:
         line, column = divmod(number, self._columns)
         x = 100 * column / max(self._columns - 1, 1)
         y = 100 * line / max(self._lines - 1, 1)
-        named = f"role='img' aria-label='{text(label or self._label)}'"
-        return f"<span class='tile {self.name}' {named} style='background-position:{x:.3f}% {y:.3f}%'></span>"
+        named = f" role='img' aria-label='{text(label)}'" if label else ""  # elsewhere the text beside it says it
+        return f"<span class='tile {self.name}'{named} style='background-position:{x:.3f}% {y:.3f}%'></span>"
 
 
 def grey(values: np.ndarray) -> np.ndarray:

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nesi.fields.pruning import FORGOTTEN, SINGLE_POINT, unit_usage
-from nesi.fields.shown import choose_units
 from nesi.label_model import label_model
-from nesi.networks import get_network
 from nesi.posteriors import class_given_unit
+from nesi.report.page.look import Look
 from nesi.report.page.markup import Sheet, bars, grey, text, words
 from nesi.report.wording import counted, says_little
-from nesi.storage.arrays import Arrays
-from nesi.storage.experiment_directory import DatasetDescription
-from nesi.storage.records import Record
 
 SHOWN_CLASSES = 4  # of a unit's or a point's
 MOST_CLASSES = 60  # of a confusion matrix that is shown as a table
 WORDS_OF_A_UNIT = 16
-
-
-@dataclass(frozen=True)
-class Look:
-    """What was kept of one run for looking at it."""
-
-    record: Record
-    dataset: DatasetDescription
-    weights: Arrays | None
-    shown: Arrays  # empty for runs of earlier versions
-    names: list[str | None]
-    texts: list[str | None]  # how they begin
-    number: int  # tells the pictures of this section from those of others
-
-    @property
-    def waits(self) -> bool:
-        """Nobody has said yet what the units stand for."""
-        return bool((self.record["settings"].get("field_labels") or {}).get("by") == "person")
 
 
 class NetworkSection:
@@ -49,8 +26,12 @@ class NetworkSection:
         self._look, self._classes = look, look.dataset.class_names
         self._templates: list[str] = []
         self._sheets: list[Sheet] = []
-        self._points = self._sheet("p", look.shown.get("point_pictures"), "a point")
-        self._cards = [self._card(place) for place in range(len(look.shown.get("point_rows", ())))]
+        self._units, self._behind = look.units(), look.behind_cells()
+        used = look.used_points()
+        self._number_of = {place: number for number, place in enumerate(used)}
+        pictures = look.shown.get("point_pictures")
+        self._points = self._sheet("p", None if pictures is None else pictures[used])
+        self._cards = [self._card(place) for place in used]
 
     @property
     def templates(self) -> str:
@@ -68,25 +49,23 @@ class NetworkSection:
         if weights is None:
             return ""
         W, R = weights["W"], weights["R"]
-        units = look.shown.get("units")
-        if units is None or units.max(initial=0) >= len(W):
-            units = choose_units(R)
         prior = look.record["settings"].get("class_prior")
         relative = None if prior is None else label_model(len(R), np.asarray(prior)).relative_prior
         beliefs = class_given_unit(R, relative)
         usage = unit_usage(R, look.record["n_train"])
-        fields = self._sheet("f", grey(W[units]), "a unit")
+        units = [unit for _, unit in self._units]
+        fields = self._sheet("f", grey(W[units]))
         tiles = []
-        for place, unit in enumerate(units):
+        for number, (place, unit) in enumerate(self._units):
             shares = beliefs[:, unit]
             name = "" if look.waits else str(self._classes[int(shares.argmax())])
-            content = fields.tile(place, f"unit {unit}") if fields else words(self._strongest(W[unit]))
+            content = fields.tile(number, f"unit {unit}") if fields else words(self._strongest(W[unit]))
             kind = "" if look.waits else _use_of(usage[unit])
             said = f"{name} · {100 * shares.max():.0f} %" if name else f"unit {unit}"
             tiles.append(
                 f"<button type='button' class='unit {kind}' data-about='u{unit}'>{content}<b>{text(said)}</b></button>"
             )
-            self._templates.append(self._about_unit(place, int(unit), shares, float(usage[unit]), content))
+            self._templates.append(self._about_unit(place, unit, shares, float(usage[unit]), content))
         which = f"All {len(W)} units" if len(units) == len(W) else f"A random {len(units)} of {len(W)} units"
         kind = "words" if fields is None else "pictures"
         caption = f"{which} of run {look.record['run']}, by class. {self._unused(usage)}"
@@ -140,17 +119,14 @@ class NetworkSection:
         """Rows: true class; `counts` of several runs together."""
         if not counts.size:
             return ""
-        behind: dict[tuple[int, int], list[int]] = {}
-        for true, answer, place in self._look.shown.get("confusion_points", ()):
-            behind.setdefault((int(true), int(answer)), []).append(int(place))
         together = "" if runs == 1 else f", {runs} runs together"
         html = "<h3>Confusions</h3><p>Test points by true class (rows) and answer (columns), in % of the true class"
         html += f"{together}. Choose a cell to see points behind it.</p>"
         if len(self._classes) <= MOST_CLASSES:
-            html += self._matrix(counts, behind, runs)
-        return html + self._most_confused(counts, behind, runs)
+            html += self._matrix(counts, runs)
+        return html + self._most_confused(counts, runs)
 
-    def _matrix(self, counts: np.ndarray, behind: dict[tuple[int, int], list[int]], runs: int) -> str:
+    def _matrix(self, counts: np.ndarray, runs: int) -> str:
         percent = _percent(counts)
         head = "".join(f"<th scope='col'><span>{text(name)}</span></th>" for name in self._classes)
         lines = []
@@ -160,7 +136,7 @@ class NetworkSection:
                 if not counts[true, answer]:
                     cells.append("<td></td>")
                     continue
-                self._about_cell(true, answer, counts, behind, runs)
+                self._about_cell(true, answer, counts, runs)
                 share = percent[true, answer]
                 cells.append(
                     f"<td><button type='button' data-about='c{true}-{answer}' style='--share:{share:.0f}%' "
@@ -175,26 +151,24 @@ class NetworkSection:
             f"<tbody>{''.join(lines)}</tbody></table></div>"
         )
 
-    def _most_confused(self, counts: np.ndarray, behind: dict[tuple[int, int], list[int]], runs: int) -> str:
+    def _most_confused(self, counts: np.ndarray, runs: int) -> str:
         errors, percent = counts - np.diag(np.diag(counts)), _percent(counts)
         order = [divmod(int(place), len(counts)) for place in np.argsort(-errors, axis=None, kind="stable")[:6]]
         items = []
         for true, answer in order:
             if errors[true, answer]:
                 if len(self._classes) > MOST_CLASSES:
-                    self._about_cell(true, answer, counts, behind, runs)
+                    self._about_cell(true, answer, counts, runs)
                 said = f"{self._classes[true]} as {self._classes[answer]} ({percent[true, answer]:.0f} %)"
                 items.append(f"<button type='button' class='pair' data-about='c{true}-{answer}'>{text(said)}</button>")
         return f"<p class='pairs'>Most often: {' '.join(items)}</p>" if items else "<p>No test point was wrong.</p>"
 
-    def _about_cell(
-        self, true: int, answer: int, counts: np.ndarray, behind: dict[tuple[int, int], list[int]], runs: int
-    ) -> None:
+    def _about_cell(self, true: int, answer: int, counts: np.ndarray, runs: int) -> None:
         number, share = int(counts[true, answer]), _percent(counts)[true, answer]
         names = text(self._classes[true]), text(self._classes[answer])
         title = f"{names[0]}, recognised" if true == answer else f"{names[0]}, taken for {names[1]}"
         together = "" if runs == 1 else f" in {runs} runs"
-        points = behind.get((true, answer), [])
+        points = self._behind.get((true, answer), [])
         which = f"<h4>Of run {self._look.record['run']}, the surest</h4>{self._slot(points)}" if points else ""
         none = "" if points else f" None of run {self._look.record['run']} was kept for this page."
         self._templates.append(
@@ -223,21 +197,22 @@ class NetworkSection:
         )
 
     def _gallery(self, places: np.ndarray) -> str:
-        return f"<div class='points'>{''.join(self._cards[int(place)] for place in places)}</div>"
+        return f"<div class='points'>{''.join(self._cards[self._number_of[int(place)]] for place in places)}</div>"
 
     def _slot(self, places: list[int]) -> str:
         """Where the script puts the cards of these points."""
-        return f"<div class='points' data-points='{' '.join(map(str, places))}'></div>"
+        numbers = " ".join(str(self._number_of[place]) for place in places)
+        return f"<div class='points' data-points='{numbers}'></div>"
 
     def _card(self, place: int) -> str:
         shown = self._look.shown
         of_test_set, row = bool(shown["point_of_test_set"][place]), int(shown["point_rows"][place])
         name = self._look.names[place] or f"{'test' if of_test_set else 'training'} point {row}"
-        content = self._points.tile(place, name) if self._points else self._written(place)
+        content = self._points.tile(self._number_of[place]) if self._points else self._written(place)
         said = ""
         if (shares := shown["point_posterior"][place]).size:
             best = np.argsort(-shares, kind="stable")[:2]
-            said = ", ".join(f"{self._classes[n]} {100 * shares[n]:.0f} %" for n in best if shares[n] >= 0.005)
+            said = ", ".join(f"{self._classes[n]}: {100 * shares[n]:.0f} %" for n in best if shares[n] >= 0.005)
         label = int(shown["point_labels"][place])
         given = f"<small>labeled {text(self._classes[label])}</small>" if label >= 0 else ""
         odd = "<small class='odd'>unlike the training points</small>" if shown["point_unlike"][place] else ""
@@ -263,50 +238,13 @@ class NetworkSection:
         best = [int(n) for n in np.argsort(-shares, kind="stable")[:SHOWN_CLASSES] if shares[n] >= 0.005]
         return bars([str(self._classes[n]) for n in best], [float(shares[n]) for n in best])
 
-    def _sheet(self, kind: str, pictures: Any, label: str) -> Sheet | None:
+    def _sheet(self, kind: str, pictures: Any) -> Sheet | None:
         shape = self._look.dataset.image_shape
         if pictures is None or not shape or not len(pictures):
             return None
-        sheet = Sheet(f"{kind}{self._look.number}", pictures, (shape[0], shape[1]), label)
+        sheet = Sheet(f"{kind}{self._look.number}", pictures, (shape[0], shape[1]))
         self._sheets.append(sheet)
         return sheet
-
-
-def about_the_network(name: str) -> str:
-    """What the letters mean, in a sentence."""
-    kind = get_network(name)
-    how = "feedforward: its units look at the input alone"
-    if kind.recurrent:
-        how = "recurrent: its units look at the input and listen to the class layer"
-    return f"{name} is {how}" + ("; it labels points itself where it is certain." if kind.self_labeling else ".")
-
-
-def why_the_likelihood_falls(record: Record, histories: list[Arrays]) -> str:
-    """Said where a curve ends clearly below its maximum; empty elsewhere."""
-    falls = False
-    for history in histories:
-        values = history.get("log_likelihood", np.zeros(0))
-        values = values[np.isfinite(values)]
-        if len(values) > 2:
-            falls |= bool(values.max() - values[-1] > 0.02 * (values.max() - values.min()))
-    if not falls:
-        return ""
-    if get_network(record["network"]).recurrent:
-        used = record["settings"].get("stopping")
-        end = (
-            "The stopping criterion looks for this fall and keeps the weights from before it."
-            if used
-            else "With `stopping: true` training ends there."
-        )
-        return (
-            "The log-likelihood falls in the end. That is how recurrent networks are built, and no fault: the class "
-            f"layer steers the units, and in time the few labeled points outweigh the many others. {end}"
-        )
-    return (
-        "The log-likelihood falls a little. That is how feedforward networks are built, and no fault: their units "
-        "learn from the inputs alone, while the likelihood that is drawn also contains the class layer; and learning "
-        "in mini-batches is never quite still."
-    )
 
 
 def _percent(counts: np.ndarray) -> np.ndarray:

@@ -115,7 +115,7 @@ def about_spreading(record: Record) -> str:
     way = about.get("way")
     found = (about.get("found_again") or {}).get(way, (about.get("found_again") or {}).get("parts"))
     if found is not None:
-        words.append(f"Of labels that were hidden for a trial, {found:.0%} were found again.")
+        words.append(f"Of labels that were hidden for a trial, {100 * found:.0f} % were found again.")
     if way == "parts" and about.get("agreement") is not None:
-        words.append(f"Searches for groups without any label agreed on {about['agreement']:.0%} of the points.")
+        words.append(f"Searches for groups without any label agreed on {100 * about['agreement']:.0f} % of the points.")
     return " ".join(words)
