@@ -18,6 +18,7 @@ import data_tools
 from data_tools.errors import NoLabels
 from nesi import NeSiClassifier, NesiError
 from nesi.labeling.from_data import trained_without_labels
+from nesi.labeling.naming import Naming
 from nesi.labeling.run_to_label import run_to_label
 from nesi.labeling.session import LabelingSession
 
@@ -142,7 +143,6 @@ def test_points_that_have_labels_are_learned_from(folder, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["images"], "images has no label: name its classes, for instance with --classes cat,dog"),
         (["images", "--classes", "a"], "at least two different names"),
         (["images", "--classes", "a,a"], "at least two different names"),
         (["images", "--classes", "a,,b"], "at least two different names"),
@@ -161,10 +161,27 @@ def test_wrong_calls_get_one_sentence(folder, arguments, message, monkeypatch, t
     assert output.count("\n") == 1
 
 
-def test_data_without_labels_is_refused_with_the_way_out(folder, monkeypatch):
+def test_names_that_are_no_names_are_refused_and_names_are_given_once():
+    naming = Naming("images")
+    for wrong in (None, [], {}, {"names": "cat"}, {"names": ["cat", 1]}, {"names": ["a" * 101, "b"]}):
+        with pytest.raises(NesiError, match=r"form|characters"):
+            naming.give(wrong)
+    for wrong in ([], ["cat"], ["cat", " "], ["cat", " cat"]):
+        with pytest.raises(NesiError, match="two different names"):
+            naming.give({"names": wrong})
+    assert naming.state() == {"data": "images", "named": None}
+    naming.give({"names": [" cat", "dog"]})
+    with pytest.raises(NesiError, match="named already"):
+        naming.give({"names": ["a", "b"]})
+    assert naming.wait() == ["cat", "dog"]
+
+
+def test_data_without_labels_is_refused_with_the_way_out(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
     with pytest.raises(NoLabels, match="nesi label images --classes a,b,c"):
         data_tools.load("images")
+    with pytest.raises(NesiError, match="images has no label: name its classes"):
+        trained_without_labels("images", None, tmp_path / "run", None, {}, None)
 
 
 def test_a_run_that_waits_for_a_person_says_what_to_type(tmp_path):

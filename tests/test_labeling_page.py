@@ -68,10 +68,10 @@ class Browser:
     def close(self) -> None:
         self._browser.close()
 
-    def open(self, server: Server, signpost: Path) -> None:
+    def open(self, server: Server, signpost: Path, until: str = "#classes button") -> None:
         """As the command does: by a file that only this user can read."""
         self.page.goto(_page_that_leads_to(server.address, signpost).as_uri())
-        self.page.wait_for_selector("#classes button")
+        self.page.wait_for_selector(until)
 
     def field(self) -> int:
         return int(self.page.get_attribute("#picture", "src").split("/")[1].split(".")[0])
@@ -236,6 +236,42 @@ def test_texts_are_shown_whole_and_without_stop_words(tmp_path: Path) -> None:
             assert browser.complaints == []
         finally:
             browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)")
+def test_classes_are_named_on_the_page_and_the_questions_follow(tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright to drive the browser")
+    np.savez(tmp_path / "points.npz", X=np.random.default_rng(0).integers(0, 9, size=(60, 16)), image_shape=[4, 4])
+    options = ("--out", tmp_path / "run", "--set", "iterations=3", "C=6")
+    with serving(tmp_path / "points.npz", *options) as server, sync_api.sync_playwright() as playwright:
+        browser = Browser(playwright)
+        try:
+            browser.open(server, tmp_path / "open.html", until="#names input")
+            page = browser.page
+            assert page.inner_text("#heading") == "Which classes are there?"
+            assert page.is_disabled("#train")
+            page.keyboard.type("cat")
+            page.keyboard.press("Enter")
+            page.keyboard.type("cat")
+            assert page.is_disabled("#train"), "two different names"
+            for key in ("Backspace", "Backspace", "Backspace"):
+                page.keyboard.press(key)
+            page.keyboard.type("dog")
+            assert page.locator("#names input").count() == 3
+            assert not (tmp_path / "run").exists()
+            page.click("#train")
+            page.wait_for_selector("#classes button", timeout=120_000)
+            assert page.locator("#classes .name").all_inner_texts() == ["cat", "dog"]
+            assert page.inner_text("#heading") == "What does this field show?"
+            page.keyboard.press("1")
+            page.wait_for_function("document.getElementById('labeled').innerText.startsWith('1 of')")
+            assert [line for line in browser.complaints if "ERR_" not in line] == [], "between two pages"
+        finally:
+            browser.close()
+        code, errors = server.end()
+    assert code == 0
+    assert "error" not in errors
+    assert "the page goes on by itself" in server.after
 
 
 def test_only_the_page_itself_may_read_and_write(directory: Path) -> None:

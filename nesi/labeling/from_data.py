@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nesi.config.parameters import ExperimentParameters
 from nesi.config.reading import with_changes
 from nesi.errors import NesiError
 from nesi.experiment.running import run_experiment
+from nesi.labeling.naming import checked_names
 from nesi.observations import suggested_normalization
 from nesi.storage.experiment_directory import ExperimentDirectory
 from nesi.storage.records import RECORDS
@@ -35,8 +36,12 @@ def trained_without_labels(
     fields: int | None,
     changes: dict[str, Any],
     data_dir: Path | None,
+    ask: Callable[[str], list[str]] | None = None,
 ) -> Path:
-    """Train on the data, or find that this was done before; the directory of the run."""
+    """Train on the data, or find that this was done before; the directory of the run.
+
+    `ask` gets the names of the classes of data from the person, where neither the data nor `classes` has them.
+    """
     directory = out or Path("runs") / f"label-{Path(data).stem or 'data'}"
     place = ExperimentDirectory(directory)
     if place.parameters_file.exists() and classes is None and not changes:
@@ -44,7 +49,7 @@ def trained_without_labels(
         if parameters.dataset != data:
             raise NesiError(f"{directory} belongs to {parameters.dataset}; choose another --out.")
     else:
-        parameters = _parameters(data, _names(classes), fields, changes, data_dir)
+        parameters = _parameters(data, _names(classes), fields, changes, data_dir, ask)
     outcome = run_experiment(parameters, directory, resume=place.parameters_file.exists(), data_dir=data_dir)
     if outcome.failures or outcome.missing:
         reason = outcome.failures[0] if outcome.failures else "it was stopped; the same command continues it"
@@ -53,7 +58,12 @@ def trained_without_labels(
 
 
 def _parameters(
-    data: str, classes: list[str] | None, fields: int | None, changes: dict[str, Any], data_dir: Path | None
+    data: str,
+    classes: list[str] | None,
+    fields: int | None,
+    changes: dict[str, Any],
+    data_dir: Path | None,
+    ask: Callable[[str], list[str]] | None,
 ) -> ExperimentParameters:
     options = {key.removeprefix("data."): value for key, value in changes.items() if key.startswith("data.")}
     if classes is not None:
@@ -63,7 +73,9 @@ def _parameters(
         try:
             dataset = data_tools.load(data, data_dir=data_dir, **options)
         except NoLabels:
-            options["classes"] = _asked_for(data)
+            if ask is None:
+                raise NesiError(f"{data} has no label: name its classes, with --classes cat,dog.") from None
+            options["classes"] = ask(data)
             dataset = data_tools.load(data, data_dir=data_dir, **options)
     labeled = int(np.count_nonzero(dataset.y_train >= 0))
     if labeled == len(dataset.y_train):
@@ -94,16 +106,5 @@ def _parameters(
     return with_changes(content, rest, f"nesi label {data}")
 
 
-def _asked_for(data: str) -> list[str] | None:
-    if not sys.stdin.isatty():
-        raise NesiError(f"{data} has no label: name its classes, for instance with --classes cat,dog.")
-    return _names(input(f"{data} has no label. Names of its classes, separated by commas: "))
-
-
 def _names(given: str | None) -> list[str] | None:
-    if given is None:
-        return None
-    names = [name.strip() for name in given.split(",")]
-    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
-        raise NesiError(f"--classes is {given[:60]!r}, but must hold at least two different names, such as cat,dog.")
-    return names
+    return None if given is None else checked_names(given.split(","), f"--classes is {given[:60]!r}")

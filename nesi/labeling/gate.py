@@ -31,9 +31,10 @@ HEADERS = {
 
 
 class Gate:
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, host: str) -> None:
         """`host`: name and port, as a browser sends them."""
-        self._app, self._host = app, host
+        self._host = host
+        self.app: ASGIApp = PlainTextResponse("Not yet.\n", status_code=503)  # what is behind it
         self._token: str | None = secrets.token_urlsafe(32)
         self._cookie_name, self._cookie = f"nesi-label-{host.rpartition(':')[2]}", secrets.token_urlsafe(32)
 
@@ -44,7 +45,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # neither websockets nor anything else
             if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -55,7 +56,7 @@ class Gate:
             await send(message)
 
         refusal = self._answer_at_the_gate(Request(scope))
-        await (refusal or self._app)(scope, receive, send_with_headers)
+        await (refusal or self.app)(scope, receive, send_with_headers)
 
     def _answer_at_the_gate(self, request: Request) -> Response | None:
         """What the gate itself has to say; None: come in."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any
 
@@ -17,56 +19,107 @@ from starlette.routing import Route
 
 from nesi.errors import NesiError, one_line
 from nesi.labeling.gate import Gate
+from nesi.labeling.naming import Naming
 from nesi.labeling.patience import ImpatientProtocol
 from nesi.labeling.rounds import PICTURE
 from nesi.labeling.session import Busy, LabelingSession, UnknownField
 
 FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/label.css": ("label.css", "text/css; charset=utf-8"),
-    "/label.js": ("label.js", "text/javascript; charset=utf-8"),
 }
+LABEL = {"/": ("index.html", "text/html; charset=utf-8"), "/label.js": ("label.js", "text/javascript; charset=utf-8")}
+NAME = {"/": ("naming.html", "text/html; charset=utf-8"), "/naming.js": ("naming.js", "text/javascript; charset=utf-8")}
 
 
-def application(session: LabelingSession, host: str) -> Gate:
-    routes = [Route(path, _file(*file)) for path, file in FILES.items()]
-    routes += [
+def labeling_page(session: LabelingSession) -> Starlette:
+    state = session.state
+    routes = [
         Route("/api/state", lambda request: JSONResponse(session.state())),
         Route("/api/field/{number}", lambda request: JSONResponse(session.describe(_number(request)))),
         Route("/field/{number}.png", lambda request: _png(session.field_picture(_number(request)))),
         Route("/point/{number}.png", lambda request: _png(session.point_picture(_number(request)))),
         Route("/result.png", lambda request: _png((session.directory / PICTURE).read_bytes())),
-        Route("/api/answer", _action(session, lambda content: _answer(session, content)), methods=["POST"]),
-        Route("/api/undo", _action(session, lambda content: session.undo()), methods=["POST"]),
-        Route("/api/train", _action(session, lambda content: session.train()), methods=["POST"]),
-        Route("/api/stop", _action(session, lambda content: session.stop_training()), methods=["POST"]),
+        Route("/api/answer", _action(state, lambda content: _answer(session, content)), methods=["POST"]),
+        Route("/api/undo", _action(state, lambda content: session.undo()), methods=["POST"]),
+        Route("/api/train", _action(state, lambda content: session.train()), methods=["POST"]),
+        Route("/api/stop", _action(state, lambda content: session.stop_training()), methods=["POST"]),
     ]
+    return _page({**FILES, **LABEL}, routes)
+
+
+def naming_page(naming: Naming) -> Starlette:
+    """Served until the network is trained, then the labeling page is in its place."""
+    routes = [
+        Route("/api/state", lambda request: JSONResponse(naming.state())),
+        Route("/api/classes", _action(naming.state, naming.give), methods=["POST"]),
+    ]
+    return _page({**FILES, **NAME}, routes)
+
+
+def _page(files: dict[str, tuple[str, str]], routes: list[Route]) -> Starlette:
     refusals: dict[Any, Any] = {UnknownField: _refusal(404), Busy: _refusal(409), NesiError: _refusal(422)}
     refusals[FileNotFoundError] = _refusal(404)
-    return Gate(Starlette(routes=routes, exception_handlers=refusals), host)
+    return Starlette(
+        routes=[*(Route(path, _file(*file)) for path, file in files.items()), *routes], exception_handlers=refusals
+    )
 
 
-def serve(session: LabelingSession, port: int, ready: Callable[[str], None]) -> None:
-    """Until Ctrl-C. `ready` is told the address as soon as a browser can open it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+class Door:
+    """A port of this computer and the gate behind it. What is served may change while a browser stays."""
+
+    def __init__(self, port: int) -> None:
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port))
+            self._listener.bind(("127.0.0.1", port))
         except OSError as error:
+            self._listener.close()
             raise NesiError(f"port {port} cannot be used ({error.strerror}); choose another --port.") from None
-        listener.listen()
-        gate = application(session, f"127.0.0.1:{listener.getsockname()[1]}")
-        ready(gate.address)
-        config = uvicorn.Config(
-            gate,
-            http=ImpatientProtocol,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
+        self._listener.listen()
+        self._gate = Gate(f"127.0.0.1:{self._listener.getsockname()[1]}")
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+    @property
+    def address(self) -> str:
+        """With a token that works once."""
+        return self._gate.address
+
+    def serve(self, page: Starlette) -> None:
+        """Until Ctrl-C."""
+        self._server(page).run(sockets=[self._listener.dup()])
+
+    @contextlib.contextmanager
+    def serving(self, page: Starlette) -> Iterator[None]:
+        """Beside whatever else the program does."""
+        server = self._server(page)
+        thread = threading.Thread(
+            target=server.run, kwargs={"sockets": [self._listener.dup()]}, name="page", daemon=True
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()
+
+    def _server(self, page: Starlette) -> uvicorn.Server:
+        self._gate.app = page
+        return uvicorn.Server(
+            uvicorn.Config(
+                self._gate,
+                http=ImpatientProtocol,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
 
 
 def _file(name: str, kind: str) -> Any:
@@ -92,7 +145,7 @@ def _answer(session: LabelingSession, content: Any) -> None:
     session.answer(content["field"], content["weights"])
 
 
-def _action(session: LabelingSession, act: Callable[[Any], None]) -> Any:
+def _action(state: Callable[[], dict[str, Any]], act: Callable[[Any], None]) -> Any:
     """Do something, and tell the page how things stand now."""
 
     async def endpoint(request: Request) -> Response:
@@ -105,7 +158,7 @@ def _action(session: LabelingSession, act: Callable[[Any], None]) -> Any:
 
         def work() -> dict[str, Any]:
             act(content)
-            return session.state()
+            return state()
 
         return JSONResponse(await run_in_threadpool(work))
 

@@ -24,7 +24,8 @@ from data_tools.idx import read_idx_file
 from nesi import NeSiClassifier
 from nesi.config.reading import load_parameters
 from nesi.labeling.answers import AnswerLog
-from nesi.labeling.server import application
+from nesi.labeling.gate import Gate
+from nesi.labeling.server import labeling_page
 from nesi.legacy.ini import read_ini
 from nesi.storage.arrays import load_arrays, save_arrays
 from nesi.storage.records import append_record, read_records, repair_records
@@ -256,7 +257,8 @@ class _Session:
 
 def labeling_server(folder: Path) -> Iterator[Attacker]:
     session = _Session(folder)
-    gate = application(session, "127.0.0.1:1")  # type: ignore[arg-type]
+    gate = Gate("127.0.0.1:1")
+    gate.app = labeling_page(session)  # type: ignore[arg-type]
     cookie = f"{gate._cookie_name}={gate._cookie}"
     bodies = [
         json.dumps({"field": field, "weights": weights}).encode()
