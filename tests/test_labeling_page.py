@@ -264,7 +264,12 @@ def test_classes_are_named_on_the_page_and_the_questions_follow(tmp_path: Path) 
             assert page.locator("#classes .name").all_inner_texts() == ["cat", "dog"]
             assert page.inner_text("#heading") == "What does this field show?"
             page.keyboard.press("1")
-            page.wait_for_function("document.getElementById('labeled').innerText.startsWith('1 of')")
+            page.wait_for_function("() => document.getElementById('labeled').innerText.startsWith('1 of')")
+            page.click("#train")
+            page.wait_for_selector("#result:not([hidden])", timeout=120_000)
+            assert page.is_hidden("#errors")
+            assert "there are no labeled points to test on" in page.inner_text("#result-text")
+            assert str(tmp_path / "run" / "predictions.csv") in page.inner_text("#result-text")
             assert [line for line in browser.complaints if "ERR_" not in line] == [], "between two pages"
         finally:
             browser.close()

@@ -246,7 +246,7 @@ function restTitle() {
 function drawTraining(training) {
   fill("training-bar", training.iterations ? training.iteration / training.iterations : 0);
   $("training-text").textContent = training.iterations
-    ? `Pass ${training.iteration} of ${training.iterations}; the network labels ${percent(training.self_labeled)} of the points itself.`
+    ? `Iteration ${training.iteration} of ${training.iterations}; the network labels ${percent(training.self_labeled)} of the points itself.`
     : "Setting the classes …";
 }
 
@@ -255,9 +255,11 @@ function drawResult(result) {
   $("before").textContent = result.test_error_before === null ? "no classes" : error(result.test_error_before);
   $("at-once").textContent = error(result.test_error_with_labels);
   $("after").textContent = error(result.test_error_after);
-  $("result-text").textContent = `${result.answers} labeled fields, ${result.iterations} passes over the training data, ` +
-    `${number(result.n_test)} test points. Weights, picture and numbers are in the run's folder` +
-    (result.predictions ? `, and predictions for all unlabeled points in ${result.predictions}.` : ".");
+  $("errors").hidden = result.n_test === 0;
+  $("result-text").textContent = `${result.answers} labeled fields, ${result.iterations} iterations` +
+    (result.n_test ? `, ${number(result.n_test)} test points. ` : "; there are no labeled points to test on. ") +
+    (result.predictions ? `The classes of all unlabeled points are in ${result.predictions}; weights` : "Weights") +
+    ", picture and numbers are in the run's folder.";
   $("result-picture").src = `result.png?${result.answers_sha256.slice(0, 12)}-${result.iterations}`;
 }
 
