@@ -43,17 +43,25 @@ def _exponents(X: Any) -> Any:
         largest, smallest = (
             side.toarray().ravel() if sparse.issparse(side) else side for side in (rows.max(axis=1), rows.min(axis=1))
         )
-        size = np.maximum(largest, -smallest)
+        size = np.maximum(largest, -smallest).astype(np.result_type(X.dtype, np.float64))
         too_large_or_small = (size > _ORDINARY[1]) | ((size < _ORDINARY[0]) & (size > 0))
         exponents[part] = np.where(too_large_or_small, np.frexp(size)[1], 0)
     return exponents
 
 
-def narrow(where: object, X: Any) -> Any:
-    """X as float32; bytes stay bytes. What is infinite or not a number stays so, and is refused by `Dataset`."""
+def numbers_of(where: object, X: Any) -> Any:
+    """Numbers as they were read: float32, or float64 where float32 could not hold a row; bytes stay bytes."""
     if X.dtype.kind not in "uifb":
         raise DataError(f"{where} holds data of type {X.dtype}, expected numbers; convert it.")
     if X.dtype in (np.uint8, np.float32):
         return X
+    wide = X.dtype.kind == "f" and X.shape[0] and X.shape[1] and _exponents(X).any()
+    with np.errstate(over="ignore", under="ignore"):  # what is infinite, or becomes so, is refused by `Dataset`
+        return X.astype(np.result_type(X.dtype, np.float64)) if wide else X.astype(np.float32)
+
+
+def narrow(where: object, X: Any) -> Any:
+    """X as float32, in which every row keeps its direction; bytes stay bytes."""
+    X = numbers_of(where, X)
     with np.errstate(over="ignore", under="ignore"):
-        return in_range(X).astype(np.float32)
+        return X if X.dtype in (np.uint8, np.float32) else in_range(X).astype(np.float32)

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from data_tools.dataset import Matrix, check_matrix, empty_rows
 from data_tools.errors import DataError, counted
-from data_tools.float32 import narrow
+from data_tools.float32 import narrow, numbers_of
 from data_tools.idx import read_idx_file
 from data_tools.mnist import find_parts
 from data_tools.nist_images import BadImage, preprocessed_pixels, raw_pixels
@@ -42,7 +42,7 @@ def load_new(path_or_name: str | os.PathLike[str], how: Preprocessing) -> NewPoi
     X, names = _in_folder(path, how) if path.is_dir() else _in_file(path, how)
     if X.ndim != 2 or X.shape[0] == 0:
         raise DataError(f"{path} holds data of shape {tuple(X.shape)}, expected points x inputs; correct it.")
-    X = narrow(path, X)
+    X = numbers_of(path, X)
     if X.shape[1] != how.n_inputs:
         raise DataError(
             f"{path} has {counted(X.shape[1], 'input')}, but the network was trained with {how.n_inputs}; "
@@ -50,6 +50,7 @@ def load_new(path_or_name: str | os.PathLike[str], how: Preprocessing) -> NewPoi
         )
     if how.pairs is not None:
         X = how.pairs.of(X)
+    X = narrow(path, X)
     check_matrix(str(path), "new", X[np.setdiff1d(np.arange(X.shape[0]), empty_rows(X))])
     return NewPoints(X, names if names is not None else [str(row) for row in range(X.shape[0])])
 

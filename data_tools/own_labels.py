@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from data_tools.dataset import UNLABELED, Dataset, Matrix, empty_rows
 from data_tools.errors import DataError, NoLabels, counted
-from data_tools.float32 import narrow
+from data_tools.float32 import narrow, numbers_of
 from data_tools.preprocessing import Preprocessing
 from data_tools.signed import sentence, settled_pairs
 from data_tools.split import stratified_split
@@ -59,12 +59,13 @@ def assemble(
         raise DataError(f"{path} holds data of shape {tuple(X.shape)}, expected points x inputs; correct it.")
     if X.shape[0] != len(labels):
         raise DataError(f"{path} holds {X.shape[0]} points but {len(labels)} labels; give one label per point.")
-    X = narrow(path, X)
+    X = numbers_of(path, X)
     if (pairs := settled_pairs(X, options.signed)) is not None:
         preprocessing = (preprocessing or Preprocessing(int(X.shape[1]))).with_pairs(pairs)
         if options.signed == "auto":
             warnings.warn(f"{path}: {sentence(X)}", stacklevel=5)
         X, image_shape = pairs.of(X), None  # two halves side by side are no image
+    X = narrow(path, X)
     words = [label_word(label) for label in labels]
     found = classes_among(path, words, options.classes)
     number = {word: index for index, word in enumerate(found)}
@@ -76,8 +77,8 @@ def assemble(
         test_names = _names_of(train, test_rows)
     else:
         train_rows = rows
-        X_test, y_test = narrow(path, test.X), test_labels(path, [label_word(label) for label in test.labels], number)
-        X_test = X_test if pairs is None else pairs.of(X_test)
+        X_test, y_test = test.X, test_labels(path, [label_word(label) for label in test.labels], number)
+        X_test = narrow(path, X_test if pairs is None else pairs.of(numbers_of(path, X_test)))
         test_names = test.names
         if options.drop_empty:
             test_names = _names_of(test, np.setdiff1d(np.arange(len(y_test)), empty_rows(X_test)))

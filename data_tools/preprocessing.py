@@ -43,6 +43,8 @@ class Preprocessing:
                 raise DataError(f"{len(each)} words or weights for {self.n_inputs} inputs; give one per input.")
         if (self.low is None) != (self.high is None):
             raise DataError("ranges of columns have only one end; give both.")
+        if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != self.n_inputs:
+            raise DataError(f"images of {self.image_shape} pixels do not give {self.n_inputs} inputs; correct it.")
         if self.decoder not in DECODERS:
             raise DataError(f"the decoder of images is {self.decoder!r}, expected one of {', '.join(DECODERS)}.")
 
@@ -69,11 +71,17 @@ class Preprocessing:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], origin: str) -> Preprocessing:
-        given: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()}
+        from pydantic import TypeAdapter, ValidationError
+
+        known = {entry.name for entry in fields(cls)}
         try:
-            return cls(**given)
-        except TypeError as error:
-            raise DataError(f"{origin}: says nothing usable about how files become inputs ({error}).") from None
+            if isinstance(stored, Mapping) and (unknown := set(stored) - known):
+                raise DataError(f"{origin}: {sorted(map(str, unknown))[0]!r} is not known as a way to make inputs.")
+            return TypeAdapter(cls).validate_python(stored)
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = ": ".join([*(str(place) for place in first["loc"][:1]), first["msg"]])[:200]
+            raise DataError(f"{origin}: says nothing usable about how files become inputs ({reason}).") from None
 
 
 def preprocessing_of(dataset: Dataset) -> Preprocessing:

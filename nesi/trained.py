@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
+from pydantic import Field
 
 from data_tools.rows_on_disk import chosen_rows
 from data_tools.signed import InputPairs
@@ -23,9 +24,10 @@ from nesi.errors import NesiError
 from nesi.label_model import LabelModel, checked_labels, label_model
 from nesi.labels import UNLABELED
 from nesi.networks import Network, get_network
-from nesi.observations import Observations, has_content
+from nesi.observations import Observations, has_content, larger_than_the_inputs
 from nesi.posteriors import percent_error
 from nesi.storage.arrays import Arrays, load_described_arrays, save_arrays
+from nesi.storage.descriptions import Description, read_description
 from nesi.training.settings import TrainingSettings
 
 FORMAT = 1
@@ -235,19 +237,44 @@ class TrainedNetwork:
     @classmethod
     def from_stored(cls, path: Path, arrays: Arrays, about: Mapping[str, Any]) -> Self:
         """The same from what the file at `path` holds."""
-        if about.get("trained_network") != FORMAT:
+        if read_description(_Format, about, path).trained_network != FORMAT:
             raise NesiError(f"{path}: holds no trained network of format {FORMAT}, which this version reads.")
+        stored = read_description(_Stored, about, path)
+        W, R = arrays.get("W", np.empty(0)), arrays.get("R", np.empty(0))
+        prior = None if stored.class_prior is None else np.asarray(stored.class_prior)
+        how = Computation(**stored.computation.model_dump())
         try:
-            prior = about["class_prior"]
-            return cls(
-                get_network(about["network"]),
-                arrays["W"],
-                arrays["R"],
-                float(about["A"]),
-                None if prior is None else np.asarray(prior),
-                about["label_noise"],
-                int(about["committee"]),
-                Computation(**about["computation"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise NesiError(f"{path}: damaged or not a trained network ({error}).") from None
+            if not all(array.dtype.kind == "f" and array.ndim == 2 and array.size for array in (W, R)):
+                raise NesiError("it holds no matrices W and R.")
+            kind = get_network(stored.network)
+            network = cls(kind, W, R, stored.A, prior, stored.label_noise, stored.committee, how)
+            if not all(array.min() >= 0 and array.max() < np.inf for array in (network.W, network.R)):  # false for nan
+                raise NesiError("its weights are not finite and non-negative.")
+            if network.W.shape[1] >= network.A:
+                raise NesiError(f"A is {network.A:g}, but {larger_than_the_inputs(network.W.shape[1])}")
+            label_model(network.n_classes, prior, stored.label_noise)  # refuses those of other classes
+        except (NesiError, ValueError) as error:
+            raise NesiError(f"{path}: damaged or not a trained network: {error}") from None
+        return network
+
+
+class _Format(Description):
+    trained_network: Any = None
+
+
+class _StoredComputation(Description):
+    backend: Literal["numba", "c", "jax"]
+    dtype: Literal["float32", "float64"]
+    inference: Literal["exact", "truncated"]
+    active: int = Field(ge=1)
+
+
+class _Stored(Description):
+    """What `TrainedNetwork.save` says about its arrays."""
+
+    network: str
+    A: float = Field(le=1e12)  # as in parameter files
+    class_prior: list[float] | None
+    label_noise: float | list[list[float]] | None
+    committee: int = Field(ge=1)
+    computation: _StoredComputation

@@ -288,7 +288,7 @@ def test_files_that_hold_no_model_are_refused(fitted, tmp_path, images):
     for change in ({"classes": ["a"]}, {"parameters": {"unheard": 1}}, {"n_iter": None}, {"classes_type": "V"}):
         broken = {**about, "estimator": {**about["estimator"], **change}}
         save_arrays(tmp_path / "broken.npz", arrays, broken)
-        with pytest.raises(NesiError, match="damaged or not a NeSiClassifier"):
+        with pytest.raises(NesiError, match="damaged or not"):
             NeSiClassifier.load(tmp_path / "broken.npz")
     for data in (
         5,

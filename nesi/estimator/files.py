@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
+from pydantic import Field
 
 from data_tools.signed import InputPairs
 from nesi.automatic import Choice
@@ -16,6 +17,7 @@ from nesi.experiment.likeness import QUANTILES, log_likelihood_quantiles
 from nesi.experiment.predictions import Predictor, kept_run
 from nesi.label_model import label_model
 from nesi.storage.arrays import Arrays, load_described_arrays
+from nesi.storage.descriptions import Description, read_description
 from nesi.storage.experiment_directory import ExperimentDirectory, name_of
 from nesi.storage.records import write_bytes
 from nesi.trained import TrainedNetwork
@@ -111,31 +113,67 @@ def _save(model: Any, path: Path, X: Any = None) -> None:
 def _load(kind: type[Model], path: Path) -> Model:
     """What `save` has written."""
     arrays, about = load_described_arrays(path)
-    stored = about.get("estimator")
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+    if read_description(_Format, about, path).estimator.get("format") != FORMAT:
         raise NesiError(
             f"{path}: holds no NeSiClassifier of format {FORMAT}; what run_experiment.py has written is opened with "
             "NeSiClassifier.from_run(DIR)."
         )
+    stored = read_description(_File, about, path).estimator
     network = TrainedNetwork.from_stored(path, arrays, about)
+    features = network.W.shape[1] // 2 if stored.signed else network.W.shape[1]
+    columns = stored.feature_names
     try:
         given = {name.removeprefix(_PARAMETER): arrays[name] for name in arrays if name.startswith(_PARAMETER)}
-        model = kind(**stored["parameters"], **given)
-        classes = np.array(stored["classes"], dtype=np.dtype(stored["classes_type"]))
+        model = kind(**stored.parameters, **given)
+        classes = np.array(stored.classes, dtype=np.dtype(stored.classes_type))
+        if len(np.unique(classes)) < len(classes) or (columns is not None and len(columns) != features):
+            raise NesiError("its names of classes or features do not fit its weights.")
         histories = {name: arrays[name] for name in _HISTORIES}
-        model = _fitted(model, network, classes, stored["n_iter"], stored["seen"], histories)
-        model.stopped_, model.converged_ = bool(stored["stopped"]), bool(stored["converged"])
-        model.choices_ = {name: Choice(*choice) for name, choice in stored.get("choices", {}).items()}
-        if stored["signed"]:
-            how = stored["signed"] if isinstance(stored["signed"], dict) else {}  # earlier versions knew parts alone
-            ranges = {name: tuple(how[name]) for name in ("low", "high") if name in how}
-            model.pairs_ = InputPairs(**ranges)
-            model.signed_, model.n_features_in_ = True, network.W.shape[1] // 2
-        if stored["feature_names"] is not None:
-            model.feature_names_in_ = np.array(stored["feature_names"], dtype=object)
-    except (KeyError, TypeError, ValueError) as error:
+        model = _fitted(model, network, classes, stored.n_iter, stored.seen, histories)
+        model.choices_ = {name: Choice(*choice) for name, choice in stored.choices.items()}
+        model.pairs_ = stored.signed.pairs(features) if isinstance(stored.signed, _Pairs) else None
+        if stored.signed is True:  # earlier versions knew parts alone
+            model.pairs_ = InputPairs()
+    except (KeyError, TypeError, ValueError, OverflowError, NesiError) as error:
         raise NesiError(f"{path}: damaged or not a NeSiClassifier ({error}).") from None
+    model.stopped_, model.converged_ = stored.stopped, stored.converged
+    model.signed_, model.n_features_in_ = model.pairs_ is not None, features
+    if columns is not None:
+        model.feature_names_in_ = np.array(columns, dtype=object)
     return model
+
+
+class _Format(Description):
+    estimator: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Pairs(Description):
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+
+    def pairs(self, features: int) -> InputPairs:
+        if any(len(end) != features for end in (self.low, self.high) if end is not None):
+            raise NesiError("its ranges of features do not fit its weights.")
+        return InputPairs(self.low, self.high)
+
+
+class _StoredEstimator(Description):
+    """What `save` says about the estimator."""
+
+    parameters: dict[str, Any]
+    classes: list[bool | int | float | str]
+    classes_type: str = Field(pattern=r"^(object|[<>|=][Ubiuf]\d{1,5})$")
+    n_iter: int = Field(ge=0)
+    stopped: bool
+    converged: bool
+    signed: _Pairs | bool | None
+    choices: dict[str, list[Any]] = Field(default_factory=dict)
+    seen: tuple[float, float]
+    feature_names: list[str] | None
+
+
+class _File(Description):
+    estimator: _StoredEstimator
 
 
 def _from_run(kind: type[Model], path: Path, run: str | None) -> Model:

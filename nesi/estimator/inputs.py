@@ -35,7 +35,7 @@ def split_labels(y: Any, n_points: int) -> tuple[np.ndarray, np.ndarray]:
         raise NesiError(f"y has the shape {names.shape}, but must hold one label for each of the {n_points} points.")
     missing = _missing(names)
     labeled = ~(missing | _minus_one(names))
-    known = names[labeled] if names.dtype != object else _of_one_type(names[labeled])
+    known = _of_one_type(names[labeled]) if names.dtype.kind in "OS" else names[labeled]
     if known.dtype.kind == "f" and not np.isfinite(known).all():
         raise NesiError("y holds an infinite number, but a class must be named by text or by a finite number.")
     if known.dtype.kind == "f" and missing.any() and (known == np.floor(known)).all():
@@ -103,7 +103,7 @@ def _of_one_type(known: np.ndarray) -> np.ndarray:
 
 
 def _kind(name: Any) -> str:
-    if isinstance(name, (str, bytes)):
+    if isinstance(name, str):
         return "text"
     if isinstance(name, (bool, np.bool_)):
         return "a truth value"
@@ -111,7 +111,7 @@ def _kind(name: Any) -> str:
         return "a number"
     raise NesiError(
         f"y holds {shown(name)} of type {type(name).__name__}, but a class must be named by text or by a number; "
-        "convert the labels, for instance with str()."
+        "convert the labels, for instance with str() or decode()."
     )
 
 

@@ -117,7 +117,7 @@ class Predictor:
         if stored is None and path.is_dir():
             stored = _known_of_older_runs(directory)
         classes, preprocessing = _read(file, stored, network)
-        return cls(origin, network, classes, preprocessing, arrays.get(QUANTILES))
+        return cls(origin, network, classes, preprocessing, _quantiles(file, arrays))
 
     def predict_files(self, new_data: Path) -> Predictions:
         from data_tools.new_points import load_new
@@ -163,6 +163,16 @@ def _waits_for_a_person(directory: ExperimentDirectory, run: str) -> bool:
     record = next(record for record in directory.records() if name_of(record) == run)
     options = record["settings"].get("field_labels") or {}
     return bool(options.get("by") == "person")
+
+
+def _quantiles(path: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Of the likelihoods of training points; earlier versions did not store them."""
+    quantiles = arrays.get(QUANTILES)
+    if quantiles is None:
+        return None
+    if quantiles.ndim != 1 or quantiles.dtype.kind != "f" or len(quantiles) < 2 or not (np.diff(quantiles) >= 0).all():
+        raise NesiError(f"{path}: damaged, its likelihoods of the training points are not rising numbers.")
+    return quantiles
 
 
 def _known_of_older_runs(directory: ExperimentDirectory) -> dict[str, Any]:

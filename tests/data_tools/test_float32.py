@@ -76,3 +76,14 @@ def test_rows_of_parquet_files_keep_their_direction(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table, tmp_path / "own.parquet")
     found, _ = read_row_group(tmp_path / "own.parquet", 0, ["a", "b", "c"])
     np.testing.assert_array_equal(found / found.sum(axis=1, keepdims=True), (X / X.sum(axis=1)[:, None]).astype("f"))
+
+
+def test_places_in_the_range_of_a_column_do_not_depend_on_other_columns(tmp_path: Path) -> None:
+    """Measurements are no directions: a row must not be scaled before its values are put into their ranges."""
+    measured = X + 0.5
+    large = measured.copy()
+    large[:, 2] *= 2.0**900
+    paths = [save(tmp_path / "own.npz", X=measured, y=Y), save(tmp_path / "large.npz", X=large, y=Y)]
+    ordinary, found = (load(path, test_fraction=0, signed="range").X_train for path in paths)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, ordinary, rtol=1e-6, atol=1e-7)

@@ -21,7 +21,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from attackers import NotANumber, all_attackers
+from attackers import all_attackers
+from hostile import NotANumber
 
 from data_tools.errors import DataError
 from nesi.threads import limited_threads
@@ -63,7 +64,7 @@ def campaign(
 
 def is_sentence(error: Exception) -> bool:
     """Ours, or scikit-learn's own refusal of what is no matrix; a bare ValueError from the depths is none."""
-    if type(error).__module__.partition(".")[0] in ("nesi", "data_tools", "attackers"):
+    if type(error).__module__.partition(".")[0] in ("nesi", "data_tools", "hostile"):
         return True
     frames = traceback.extract_tb(error.__traceback__)
     return type(error) is ValueError and "sklearn" in frames[-1].filename and bool(str(error))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import mmap
+import multiprocessing
 import os
 import random
 import sys
@@ -26,9 +27,10 @@ sys.path.append(str(Path(__file__).parent.parent))
 sys.path.append(str(Path(__file__).parent.parent / "programs"))
 sys.path.append(str(Path(__file__).parents[2]))
 from command_line import ROOT, finish, records, start, write_params
-from watched_run import SIZE, STAGES, read_note
+from watched_note import SIZE, STAGES, read_note
 
-PROGRAM = [sys.executable, str(ROOT / "tests" / "programs" / "watched_run.py")]
+#: What takes long to import is there before a process starts; the program itself is not.
+PRELOADED = ["numba", "pytensor.tensor", "sklearn.datasets", "scipy.sparse", "pydantic", "matplotlib.pyplot"]
 LONG: dict[str, Any] = {"iterations": 60, "C": 60, "networks": ["r", "ff+"], "runs": 2, "checkpoint_seconds": 0.0}
 LONG |= {"greedy": True, "iterations_R": 60}
 WHILE_WRITING = "while writing"
@@ -59,36 +61,41 @@ class Killer:
 
     def __init__(self, folder: Path, params: Path, chance: random.Random, start_up: float) -> None:
         self._params, self._chance, self._start_up = params, chance, start_up
-        self._note = folder / "note"
+        self._note, self._errors = folder / "note", folder / "errors"
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(PRELOADED)
         self.hit: Counter[str] = Counter()
 
-    def run(self, out: Path) -> bool:
-        """Continue the experiment; whether it could be killed before its end."""
+    def run(self, out: Path, kills: bool = True) -> bool:
+        """Continue the experiment; whether it was killed before its end."""
         self._note.write_bytes(bytes(SIZE))
-        wish = self._chance.choice(_WISHES)
-        environment = {**os.environ, "NESI_TEST_WATCH": str(self._note)}
-        if wish in _MOST_STEPS:
-            environment["NESI_TEST_KILL_AT"] = f"{wish} {self._chance.randint(1, _MOST_STEPS[wish])}"
-        process = start(self._params, "--out", out, "--resume", "--quiet", program=PROGRAM, env=environment)
+        wish = self._chance.choice(_WISHES) if kills else ""
+        kill_at = f"{wish} {self._chance.randint(1, _MOST_STEPS[wish])}" if wish in _MOST_STEPS else ""
+        arguments = [str(self._params), "--out", str(out), "--resume", "--quiet"]
+        process = self._context.Process(target=_run, args=(arguments, str(self._note), kill_at, str(self._errors)))
+        process.start()
         with self._note.open("r+b") as file, mmap.mmap(file.fileno(), SIZE) as shared:
             self._wait_for(wish, process, shared)
-            process.kill()  # nothing happens if it is dead
-            code, _, errors = finish(process)
+            if kills:
+                process.kill()  # nothing happens if it is dead
+            process.join()
             stage, writing, _ = read_note(shared)
-        assert code in (0, -9), errors
-        if code == -9:
+        assert process.exitcode in (0, -9), self._errors.read_text()
+        if process.exitcode == -9:
             self.hit[WHILE_WRITING if writing else STAGES[stage]] += 1
-        return bool(code)
+        return process.exitcode != 0
 
     def _wait_for(self, wish: str, process: Any, shared: mmap.mmap) -> None:
+        if not wish:
+            return
         if wish == "start-up":
             deadline = time.monotonic() + self._chance.uniform(0, self._start_up)
-            while time.monotonic() < deadline and process.poll() is None:
+            while time.monotonic() < deadline and process.is_alive():
                 time.sleep(0.01)
             return
         count = self._chance.randint(1, 2 if wish == "between runs" else _MOST_ITERATIONS)
         latest, seen = (-1, -1), 0  # iterations of this stage, or of a later one if it is over already
-        while process.poll() is None:
+        while process.is_alive():
             stage, _, number = read_note(shared)
             if wish in STAGES and stage >= STAGES.index(wish) and (stage, number) != latest:
                 latest, seen = (stage, number), seen + 1
@@ -96,6 +103,12 @@ class Killer:
                 time.sleep(self._chance.uniform(0, 0.01))
                 return
             time.sleep(0.0005)
+
+
+def _run(*arguments: Any) -> None:
+    import watched_run
+
+    watched_run.run(*arguments)
 
 
 def uninterrupted(params: Path, out: Path) -> None:
@@ -115,10 +128,10 @@ def main(arguments: list[str] | None = None) -> int:
         params = write_params(place / "p.yaml", **LONG)
         brief = write_params(place / "brief.yaml", **{**LONG, "iterations": 2, "iterations_R": 2})
         uninterrupted(brief, place / "compiled")  # whatever is compiled comes from the cache from now on
-        began = time.monotonic()
-        uninterrupted(brief, place / "brief")
-        killer = Killer(place, params, random.Random(options.seed), time.monotonic() - began)
         uninterrupted(params, place / "whole")
+        chance, began = random.Random(options.seed), time.monotonic()
+        Killer(place, brief, chance, 0.0).run(place / "brief", kills=False)
+        killer = Killer(place, params, chance, (time.monotonic() - began) / 2)
         expected, expected_files = records(place / "whole"), files(place / "whole")
         kills = compared = 0
         while kills < options.kills or compared < options.experiments:
@@ -130,7 +143,7 @@ def main(arguments: list[str] | None = None) -> int:
                     break
                 kills += 1
                 assert before.items() <= records(out).items(), "a finished run was lost"
-            uninterrupted(params, out)
+            killer.run(out, kills=False)
             assert records(out) == expected, "records differ"
             assert files(out) == expected_files, "files differ"
             compared += 1

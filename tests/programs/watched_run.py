@@ -1,16 +1,15 @@
 """run_experiment.py that notes where it is, for whoever means to kill it at a chosen moment and say what it has hit.
 
-NESI_TEST_WATCH names a file of `SIZE` bytes, shared memory that outlives the process: the stage, whether a file is
-being written, and how many iterations or runs there were in this stage. NESI_TEST_KILL_AT, if it is there, holds
-"checkpoint N" or "result N": the process kills itself in the N-th step of writing such files, before or after the step
-or with half of a line written. No clock is fast enough to hit these moments from outside.
+The note is a file of `SIZE` bytes, shared memory that outlives the process: the stage, whether a file is being written,
+and how many iterations or runs there were in this stage. With "checkpoint N" or "result N" the process kills itself in
+the N-th step of writing such files, before or after the step or with half of a line written. No clock is fast enough to
+hit these moments from outside.
 """
 
 import io
 import mmap
 import os
 import signal
-import struct
 import sys
 import tempfile
 from collections import Counter
@@ -18,23 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from watched_note import NOTE, SIZE
+
 import nesi.experiment.one_run
 import nesi.storage.records
 from nesi.cli import run_main
 from nesi.training.trainer import Trainer
 
-STAGES = ("start-up", "first layer", "second layer", "both layers", "between runs")
 _OF_PHASE = {"first": 1, "second": 2, "both": 3}
 _BETWEEN_RUNS = 4
-_NOTE = struct.Struct("<BBQ")
-SIZE = _NOTE.size
-
-Note = tuple[int, int, int]
-
-
-def read_note(shared: mmap.mmap) -> Note:
-    """Stage, writing, count."""
-    return _NOTE.unpack_from(shared)  # type: ignore[return-value]
 
 
 class Watched:
@@ -59,7 +50,7 @@ class Watched:
         self._write()
 
     def _write(self) -> None:
-        _NOTE.pack_into(self._shared, 0, self._stage, self.writing, self._counts[self._stage])
+        NOTE.pack_into(self._shared, 0, self._stage, self.writing, self._counts[self._stage])
 
     def is_last_step(self, path: str) -> bool:
         """Whether this step of writing is the one in which to end."""
@@ -122,7 +113,10 @@ def watch(watched: Watched) -> None:
     nesi.storage.records.open = noted_open  # type: ignore[attr-defined]
 
 
-if __name__ == "__main__":
-    with open(os.environ["NESI_TEST_WATCH"], "r+b") as file:
-        watch(Watched(mmap.mmap(file.fileno(), SIZE), os.environ.get("NESI_TEST_KILL_AT", "")))
-    sys.exit(run_main())
+def run(arguments: list[str], note: str, kill_at: str, errors: str) -> None:
+    """The whole program, in a process that does nothing else; what it says goes to the file `errors`."""
+    with open(errors, "w") as said, open(note, "r+b") as file:
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
+        watch(Watched(mmap.mmap(file.fileno(), SIZE), kill_at))
+        sys.exit(run_main(arguments))
