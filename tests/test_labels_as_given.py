@@ -99,6 +99,8 @@ def test_a_network_learns_the_same_however_labels_are_written(marked):
         ([[0, 1], [1]], ("lengths",)),
         (np.array([0, np.inf, 1]), ("infinite",)),
         ([0.0, None, float("-inf")], ("infinite",)),
+        (np.array([b"ape", b"bee", b""]), ("b'ape'", "decode()")),
+        ([b"ape", None, b"bee"], ("b'ape'", "of type bytes")),
     ],
 )
 def test_labels_that_cannot_be_class_names_get_one_sentence(y, words):

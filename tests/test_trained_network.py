@@ -14,7 +14,7 @@ from small_networks import make_data, make_trainer
 from nesi import TrainedNetwork
 from nesi.errors import NesiError
 from nesi.networks import NETWORKS
-from nesi.storage.arrays import save_arrays
+from nesi.storage.arrays import load_described_arrays, save_arrays
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -72,6 +72,47 @@ def test_damaged_and_foreign_files_are_refused(trained, tmp_path: Path):
     save_arrays(path, {"W": trained.W, "R": trained.R}, {})
     with pytest.raises(NesiError, match="holds no trained network of format 1"):
         TrainedNetwork.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"committee": 0},
+        {"A": float("1e300")},
+        {"A": 5},
+        {"class_prior": [0.5, 0.5]},
+        {"class_prior": "even"},
+        {"label_noise": {}},
+        {"network": ["ff"]},
+        {"computation": 3},
+        {"computation": {"backend": "gpu", "dtype": "float32", "inference": "exact", "active": 10}},
+        {"computation": {"backend": "numba", "dtype": "object", "inference": "exact", "active": 10}},
+    ],
+)
+def test_descriptions_that_cannot_be_true_are_refused(trained, tmp_path: Path, change):
+    """In a file that is whole, as another program might have written it."""
+    trained.save(tmp_path / "network.npz")
+    arrays, about = load_described_arrays(tmp_path / "network.npz")
+    save_arrays(tmp_path / "network.npz", arrays, {**about, **change})
+    with pytest.raises(NesiError, match=r"network\.npz: damaged or not"):
+        TrainedNetwork.load(tmp_path / "network.npz")
+
+
+@pytest.mark.parametrize("about", [[], 5, None, "text"])
+def test_a_description_is_a_dictionary(trained, tmp_path: Path, about):
+    save_arrays(tmp_path / "network.npz", {"W": trained.W, "R": trained.R}, about)
+    with pytest.raises(NesiError, match="damaged or not written by NeSi"):
+        TrainedNetwork.load(tmp_path / "network.npz")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_weights_that_are_no_weights_are_refused(trained, tmp_path: Path, value):
+    trained.save(tmp_path / "network.npz")
+    arrays, about = load_described_arrays(tmp_path / "network.npz")
+    arrays["W"][1, 2] = value
+    save_arrays(tmp_path / "network.npz", arrays, about)
+    with pytest.raises(NesiError, match="weights are not finite and non-negative"):
+        TrainedNetwork.load(tmp_path / "network.npz")
 
 
 def test_weights_that_do_not_fit_together_are_refused():

@@ -20,8 +20,7 @@ from nesi.legacy.to_yaml import convert
 _RICH = {
     **SMALL,
     "overrides": [{"networks": ["r"], "C": 30}],
-    "per_run": {"C": [10, 20]},
-    "field_labels": {"fields": 3},
+    "per_run": {"epsilon_W": [0.1, 0.2]},
 }
 _ODD_LITERALS = (
     *(
@@ -65,7 +64,7 @@ def _places(content: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def altered(content: Any, rng: Rng, odd: list[Any] = ODD) -> Any:
     """With one to three values replaced, removed or put in a place where there was none."""
     content = copy.deepcopy(content)
-    for _ in range(int(rng.integers(1, 4))):
+    for _ in range(one_of(rng, [1, 1, 2, 3])):
         *above, last = one_of(rng, _places(content) or [("a",)])
         holder = content
         for key in above:
@@ -86,8 +85,10 @@ def parameter_files(folder: Path) -> Iterator[Attacker]:
         load_parameters(path)
 
     def odd_values(rng: Rng) -> None:
-        content = altered(_RICH, rng)
-        for _ in range(int(rng.integers(2))):
+        content = copy.deepcopy(_RICH)
+        if rng.random() < 0.5:
+            content = altered(content, rng)
+        elif rng.random() < 0.7:
             content[one_of(rng, names)] = one_of(rng, ODD)
         path.write_text(yaml.safe_dump(content))
         load_parameters(path)
