@@ -70,7 +70,7 @@ def holding(gate: Path, iteration: int) -> dict[str, str]:
     return {**os.environ, "NESI_TEST_HOLD": str(gate), "NESI_TEST_HOLD_AT": str(iteration)}
 
 
-def finish(process: "subprocess.Popen[str]", timeout: float = 400) -> tuple[int, str, str]:
+def finish(process: "subprocess.Popen[str]", timeout: float | None = 400) -> tuple[int, str, str]:
     output, errors = process.communicate(timeout=timeout)
     return process.returncode, output, errors
 

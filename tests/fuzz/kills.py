@@ -112,7 +112,7 @@ def _run(*arguments: Any) -> None:
 
 
 def uninterrupted(params: Path, out: Path) -> None:
-    code, _, errors = finish(start(params, "--out", out, "--resume", "--quiet"))
+    code, _, errors = finish(start(params, "--out", out, "--resume", "--quiet"), timeout=None)
     assert code == 0, errors
 
 
