@@ -20,15 +20,7 @@ from nesi.cli import main as nesi
 PARAMETERS = """\
 dataset: {data}
 data: {{test_fraction: 0}}    # few labels: train on all of them
-C: 150
-A: 164
-epsilon_R: 1.0
-networks: [ff+]
 labels: [all]
-runs: 1
-greedy: true
-iterations: 150
-tolerance: 0.005
 """
 
 

@@ -23,15 +23,8 @@ SUBJECTS = {
 FILLING = [f"word{number}" for number in range(200)]
 PARAMETERS = """\
 dataset: {data}
-data: {{test_fraction: 0}}
-C: 12
-A: 400
-epsilon_R: 1.0
-networks: [ff+]
+data: {{test_fraction: 0}}    # few labels: train on all of them
 labels: [all]
-runs: 1
-greedy: true
-iterations: 200
 """
 
 

@@ -21,7 +21,7 @@ from nesi.observations import suggested_normalization
 _MOST_UNITS = 10_000
 _LARGEST_W = 250_000_000  # numbers, 1 GB in float32
 _ENOUGH_TO_TRUNCATE = 200  # units; full posteriors of fewer cost next to nothing
-_MOSTLY_ZERO = 0.95  # share of zeros above which dense data is taken for counts of words
+_MOSTLY_ZERO = {"dense": 0.95, "sparse": 0.85}  # share of zeros above which data is taken for counts of words
 _MASS_OF_TEXTS = 20_000.0  # A - D
 _MASS_OF_A_COLUMN, _MASS_OF_COLUMNS = 50.0, 600.0  # A - D of measurements
 _FEW = {"points": 4, "units": 10}  # labels per class up to which they travel over a graph
@@ -54,7 +54,8 @@ class Facts:
         on_disk = isinstance(X, RowsOnDisk)
         some = X[np.unique(np.linspace(0, X.shape[0] - 1, _LOOKED_AT).astype(np.int64))] if on_disk else X
         filled = some.nnz if sparse.issparse(some) else np.count_nonzero(some)
-        counts = filled < (1 - _MOSTLY_ZERO) * some.shape[0] * some.shape[1]
+        limit = _MOSTLY_ZERO["sparse" if sparse.issparse(some) else "dense"]
+        counts = filled < (1 - limit) * some.shape[0] * some.shape[1]
         return cls(X.shape[0], X.shape[1], classes, labels, every_class, bool(counts), measurements, on_disk)
 
 
