@@ -95,6 +95,13 @@ def test_the_second_process_finds_all_machine_code_on_disk(two_processes):
     assert second == first, "the second process compiled something again"
 
 
+def test_a_graph_is_compiled_once_and_not_again_for_a_wrapper(two_processes):
+    (_, _, files), _ = two_processes
+    graphs = [path.name for path in files if path.suffix == ".nbc" and "numba_funcified_fgraph" in path.name]
+    assert graphs
+    assert all("_direct_" in name for name in graphs)
+
+
 def test_machine_code_from_disk_computes_the_same(two_processes):
     (first, _, _), (second, _, _) = two_processes
     assert np.isfinite(float(first))

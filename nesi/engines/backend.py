@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytensor
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.rewriting.basic import dfs_rewriter
 
 from nesi.engines import kernels
 from nesi.engines.compilation_cache import one_compilation
 from nesi.engines.compiled_sources import keep_sources_together
+from nesi.engines.linker import DirectNumbaLinker
 from nesi.errors import NesiError
 
 Expression = Any
@@ -67,6 +68,7 @@ def _mode(backend: str) -> Any:
     mode = get_mode(_MODES[backend])
     if not has_kernels(backend):
         return mode
+    mode = Mode(DirectNumbaLinker(), mode.provided_optimizer)
     # After products have become plain ones of matrices (2), before elementwise operations are fused (49).
     return mode.register((dfs_rewriter(kernels.transposed_products), _AFTER_SPECIALIZATION))
 
