@@ -9,16 +9,23 @@ from pathlib import Path
 import pytest
 from command_line import finish, start, write_params
 from small_networks import INSTALLED_BACKENDS
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from nesi.threads import limited_threads
 
 _REAL_DATA = os.environ.get("NESI_DATA")  # before any test changes the environment
 
-_COMPARE_PROCESSES = {"test_cluster", "test_experiment_crashes", "test_experiment", "test_first_layers"}
-
-
+# Tests that compare the records of several processes bit for bit.
+_COMPARE_PROCESSES = {
+    "test_cluster",
+    "test_experiment",
+    "test_experiment_crashes",
+    "test_first_layers",
+    "test_side_by_side",
+}
 # Tests that kill processes, measure memory or drive a browser: they must not meet, in whatever process they run.
-_ALONE = {"test_cluster", "test_experiment_crashes", "test_labeling_page", "test_report_page", "test_newsgroups"}
+_ALONE = {"test_labeling_page", "test_report_page", "test_newsgroups"} | _COMPARE_PROCESSES
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
@@ -26,11 +33,27 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _group(path: str) -> str:
     """One process per file, so that what a module has trained is trained once, and one for all that must not meet."""
-    for item in items:
-        stem = item.path.stem
-        item.add_marker(pytest.mark.xdist_group("alone" if stem in _ALONE else stem))
+    stem = path.partition("::")[0].rpartition("/")[2].removesuffix(".py")
+    return "alone" if stem in _ALONE else stem
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that compare processes come first: until then their own process has compiled nothing."""
+    items.sort(key=lambda item: (item.path.stem not in _COMPARE_PROCESSES, _group(item.nodeid) != "alone"))
+
+
+class _ByGroup(LoadScopeScheduling):
+    """Groups in the order of collection, each in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return _ByGroup(config, log)
 
 
 @pytest.fixture(scope="session", params=INSTALLED_BACKENDS)
@@ -39,19 +62,20 @@ def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compiled_before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Compile in a process of its own: the process that compiles a graph rounds differently from those that load it.
-
-    For tests that compare the records of several processes bit for bit; it has to happen before all others.
-    """
-    if not _COMPARE_PROCESSES & {item.path.stem for item in request.session.items}:
-        return
+@pytest.fixture(scope="session")
+def compiled_before(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compile in a process of its own: the process that compiles a graph rounds differently from those that load it."""
     folder = tmp_path_factory.mktemp("compiled")
     overrides = [{"networks": ["r"], "inference": "truncated"}, {"networks": ["ff"], "greedy": True}]
     once = {"iterations": 1, "runs": 1, "threads": 1, "networks": ["ff+", "r", "ff"], "overrides": overrides}
     code, _, errors = finish(start(write_params(folder / "p.yaml", **once), "--out", folder / "out"), timeout=600)
     assert code == 0, errors
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_before_processes_are_compared(request: pytest.FixtureRequest) -> None:
+    if request.path.stem in _COMPARE_PROCESSES:
+        request.getfixturevalue("compiled_before")
 
 
 @pytest.fixture
