@@ -12,7 +12,7 @@ import pytest
 from small_networks import make_data, make_trainer
 
 from nesi.engines import backend as backends
-from nesi.engines import exact, truncated
+from nesi.engines import exact, truncated_graph
 from nesi.engines.compiled_sources import remove_forgotten
 from nesi.engines.specification import GraphSpec
 
@@ -118,5 +118,5 @@ def test_a_long_compilation_is_announced_in_one_line_each(two_processes):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_pytensor_has_nothing_to_complain_about_in_the_largest_graph(caplog, sparse):
     """Fusion of a loop that would read what another part of the graph has written over: "contains cycles"."""
-    truncated._training_step.__wrapped__(GraphSpec("sequential", "float32", "numba", sparse, soft=True), "WR", 3)
+    truncated_graph.training_step.__wrapped__(GraphSpec("sequential", "float32", "numba", sparse, soft=True), "WR", 3)
     assert not caplog.records
