@@ -125,9 +125,8 @@ def test_the_gallery_shows_the_examples_as_they_are() -> None:
 def test_the_table_of_the_front_page_is_that_of_the_records() -> None:
     """Its columns are numbers of labels; the tables of the other document are made from the records (test_results)."""
     cells: dict[tuple[str, str], tuple[str, str]] = {}
-    made = (
-        (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8").split("<!-- nesi compare results/mnist -->")[1]
-    )
+    document = (ROOT / "docs" / "reproduction-mnist.md").read_text(encoding="utf-8")
+    made = document.split("<!-- nesi compare results/mnist -->")[1]
     for line in made.split("<!-- end -->")[0].splitlines():
         if len(row := [cell.strip() for cell in line.split("|")]) > 6:
             cells[row[1], row[2]] = (row[4], row[5].split(" / ")[0])
@@ -203,7 +202,7 @@ def test_the_site_in_a_browser_is_quiet_and_asks_nobody_else(site: Path) -> None
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("request", lambda request: requests.append(request.url))
-            for name in ("index", "paper", "api", "reproduction"):
+            for name in ("index", "paper", "api", "reproduction-mnist"):
                 page.goto(f"{address}{name}.html")
                 assert page.locator("h1").count() == 1
                 assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 0)")

@@ -13,7 +13,7 @@ from nesi.report.quotes import quoted_tables
 from nesi.report.tables import markdown
 from nesi.storage.records import read_records
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RESULTS = sorted(path.parent for path in (ROOT / "results").rglob("records.jsonl"))
 
 
