@@ -82,6 +82,24 @@ def test_no_damaged_byte_of_a_record_goes_unnoticed(tmp_path: Path) -> None:
     assert about_unprotected([tmp_path]) is None
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line.replace(b'"}\n', b'", "x": 1}\n'),
+        lambda line: line.replace(b'"checksum": "', b'"checksu": "'),
+        lambda line: line.replace(b'{"', b'{"checksum": "0123456789abcdef", "', 1),
+        lambda line: line + line,
+    ],
+    ids=["something behind it", "its name", "its place", "a line twice"],
+)
+def test_a_checksum_is_seen_wherever_it_is(tmp_path: Path, damage) -> None:
+    append_record(tmp_path, OLD_RECORD)
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(NesiError, match=r"line \d is damaged"):
+        read_records(tmp_path)
+
+
 def test_older_records_are_read_and_said_to_be_unprotected(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_text(json.dumps(OLD_RECORD) + "\n")

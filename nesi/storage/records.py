@@ -196,15 +196,17 @@ def _parse(path: Path, needed: Keys, tolerant: bool = False) -> _Lines:
         raise NesiError(f"{path}: cannot be read ({error.strerror}).") from None
     records: list[Record] = []
     protected = start = 0
+    seen: set[bytes] = set()
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         if start + len(line) == len(content) and not line.endswith(b"\n"):  # torn by a crash while it was written
             break
         record, has_checksum = _read_line(line, needed)
-        # An earlier version wrote no checksums; once there is one, all that follow have one.
-        if record is None or (protected and not has_checksum):
+        # An earlier version wrote no checksums; once there is one, all that follow have one. No line is there twice.
+        if record is None or (protected and not has_checksum) or line in seen:
             if not tolerant:
                 raise NesiError(f"{path}: line {number} is damaged; restore it, or remove it to repeat that run.")
             record = {}
+        seen.add(line)
         protected += has_checksum
         records.append(record)
         start += len(line)
@@ -226,8 +228,8 @@ def _read_line(line: bytes, needed: Keys) -> tuple[Record | None, bool]:
     if not isinstance(record, dict) or not record:
         return None, False
     key, value = list(record.items())[-1]
-    # A damaged checksum is still to be seen as one.
-    if key == _CHECKSUM or (len(key) == len(_CHECKSUM) and isinstance(value, str) and len(value) == _DIGITS):
+    # A checksum is still to be seen as one when it, its name or its place is damaged.
+    if _CHECKSUM in record or (isinstance(value, str) and len(value) == _DIGITS):
         del record[key]
         body = json.dumps(record).encode("utf-8")
         return (record if line == _with_checksum(body) else None), True
