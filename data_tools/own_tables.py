@@ -140,7 +140,7 @@ def _read_text(path: Path) -> Table:
         raise DataError(f"{path} cannot be read as .csv ({error}); save it as plain comma-separated text.") from error
     if not rows:
         raise DataError(f"{path} is empty; expected one point per line.")
-    header = [name.strip() for name in rows[0]] if not any(_is_number(field) for field in rows[0][:-1]) else None
+    header = [name.strip() for name in rows[0]] if _are_names(rows[0], rows[1:]) else None
     lines = rows[1:] if header else rows
     for number, row in enumerate(lines, start=1):
         if len(row) != len(rows[0]):
@@ -150,6 +150,14 @@ def _read_text(path: Path) -> Table:
             )
     columns: list[Sequence[Any]] = [[field.strip() for field in column] for column in zip(*lines, strict=True)]
     return Table(header, columns or [[] for _ in rows[0]])
+
+
+def _are_names(first: list[str], others: list[list[str]]) -> bool:
+    """Whether the first line names the columns. Pixels may be called by numbers, beside a column called label."""
+    if not any(_is_number(field) for field in first[:-1]):
+        return True
+    named = [place for place, field in enumerate(first) if field.strip().lower() in LABEL_NAMES]
+    return any(all(row[place : place + 1] != first[place : place + 1] for row in others) for place in named)
 
 
 def _read_arrow(path: Path) -> Table:

@@ -55,6 +55,23 @@ def test_unlabeled_points_stay_in_the_training_set(tmp_path: Path) -> None:
     assert np.bincount(data.y_test).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("header", ["0,1,label", "label,0,1", "0,Class,1"])
+def test_columns_may_be_called_by_numbers_beside_one_called_label(tmp_path: Path, header: str) -> None:
+    place = header.lower().split(",").index("class" if "C" in header else "label")
+    rows = [[str(n), str(n + 2)] for n in range(6)]
+    for n, row in enumerate(rows):
+        row.insert(place, "ab"[n % 2])
+    (tmp_path / "own.csv").write_text("\n".join([header, *(",".join(row) for row in rows)]))
+    data = load(tmp_path / "own.csv", test_fraction=0)
+    assert data.class_names == ("a", "b")
+    assert data.X_train.tolist() == [[n, n + 2] for n in range(6)]
+
+
+def test_a_class_may_be_called_label_where_columns_have_no_names(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("1,2,label\n3,4,no\n5,6,label\n7,8,no\n")
+    assert load(tmp_path / "own.csv", test_fraction=0).class_names == ("label", "no")
+
+
 def test_words_are_classes_too(tmp_path: Path) -> None:
     data = load(save(tmp_path / "own.npz", X=X, y=np.array(["cat", "dog"] * 10)))
     assert data.class_names == ("cat", "dog")
