@@ -53,6 +53,14 @@ class Preprocessing:
         return 2 * self.n_inputs if self.signed else self.n_inputs
 
     @property
+    def names_of_inputs(self) -> list[str] | None:
+        """Of the network's, if they come from a table with a header."""
+        if self.columns is None or not self.signed:
+            return None if self.columns is None else list(self.columns)
+        second = "-" if self.low is None else "low"
+        return [*self.columns, *(f"{second} {name}" for name in self.columns)]
+
+    @property
     def pairs(self) -> InputPairs | None:
         """How columns become inputs of the network, if they are not taken as they are."""
         return InputPairs(self.low, self.high) if self.signed else None

@@ -170,14 +170,5 @@ def describe_dataset(dataset: Any, data: RunData) -> DatasetDescription:
         n_inputs=int(data.X_train.shape[1]),
         fingerprint=sha.hexdigest(),
         vocabulary=[str(word) for word in vocabulary] if vocabulary is not None else None,
-        columns=_column_names(dataset),
+        columns=None if dataset.preprocessing is None else dataset.preprocessing.names_of_inputs,
     )
-
-
-def _column_names(dataset: Any) -> list[str] | None:
-    """Of a table with a header; a column that was split into its positive and its negative part is there twice."""
-    how = dataset.preprocessing
-    if how is None or how.columns is None:
-        return None
-    names = [str(name) for name in how.columns]
-    return [*names, *(f"- {name}" for name in names)] if how.signed else names

@@ -48,11 +48,7 @@ class RunToLabel:
         """Words, or the columns of a table."""
         if self.dataset.vocabulary is not None or self.dataset.preprocessing is None:
             return self.dataset.vocabulary
-        how = self.dataset.preprocessing
-        if how.columns is not None and how.signed:
-            second = "-" if how.low is None else "low"
-            return [*how.columns, *(f"{second} {name}" for name in how.columns)]
-        return how.columns
+        return self.dataset.preprocessing.names_of_inputs
 
     @property
     def kind(self) -> str:

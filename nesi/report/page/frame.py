@@ -126,7 +126,9 @@ def _glossary() -> str:
 
 def _parameters(parameters: ExperimentParameters) -> str:
     shown = yaml.safe_dump(parameters.model_dump(mode="json", exclude_none=True), sort_keys=False, width=100)
-    return f"<details id='parameters'><summary><b>Parameters</b></summary><pre>{text(shown)}</pre></details>"
+    chosen = "".join(f"<li>{text(key)} = {text(reason)}</li>" for key, reason in parameters.automatic.items())
+    why = f"<p>Chosen from the data, as the file left it open:</p><ul>{chosen}</ul>" if chosen else ""
+    return f"<details id='parameters'><summary><b>Parameters</b></summary>{why}<pre>{text(shown)}</pre></details>"
 
 
 def _versions(records: list[Record]) -> str:
