@@ -13,6 +13,7 @@ from command_line import run_here, write_params
 from labeling_server import CHROMIUM, FLAGS
 from PIL import Image
 
+from data_tools.preprocessing import Preprocessing
 from nesi.experiment.finished_run import FinishedRun, finished_run
 from nesi.report.page import make_report
 from nesi.report.page.explanations import why_the_likelihood_falls
@@ -138,6 +139,27 @@ def test_runs_of_earlier_versions_still_give_a_page(images: Path, tmp_path: Path
     assert page.count("class='unit ") == 8
     assert "Most typical points" not in page
     assert "Least certain" not in page
+
+
+def test_choices_of_the_program_are_said_with_their_reasons(images: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(images, tmp_path / "copy")
+    with (copy / "params.yaml").open("a") as stream:
+        stream.write("automatic: {C: '8 (70 points & <few> labels)'}\n")
+    make_report(copy)
+    assert "<li>C = 8 (70 points &amp; &lt;few&gt; labels)</li>" in (copy / "report.html").read_text()
+
+
+def test_units_of_a_table_name_its_columns(images: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(images, tmp_path / "copy")
+    shutil.rmtree(copy / "shown")
+    columns = Preprocessing(15, columns=tuple(f"<c{n}>" for n in range(15)), signed=True).names_of_inputs
+    assert columns is not None
+    dataset = json.loads((copy / "dataset.json").read_text()) | {"image_shape": None, "columns": columns}
+    (copy / "dataset.json").write_text(json.dumps(dataset))
+    make_report(copy)
+    page = (copy / "report.html").read_text()
+    assert len(re.findall(r"<button[^>]*class='unit[^>]*><span class='words'>", page)) == 8
+    assert {"&lt;c3&gt;", "- &lt;c3&gt;"} <= set(re.findall(r">([^<>]*c\d+&gt;)</span>", page))
 
 
 def test_words_of_a_text_network_are_text(texts: Path) -> None:
