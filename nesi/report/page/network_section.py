@@ -16,7 +16,7 @@ from nesi.report.wording import counted, says_little
 
 SHOWN_CLASSES = 4  # of a unit's or a point's
 MOST_CLASSES = 60  # of a confusion matrix that is shown as a table
-WORDS_OF_A_UNIT = 16
+WORDS_OF_A_UNIT, INPUTS_OF_A_UNIT = 16, 8  # of texts, and of other points
 
 
 class NetworkSection:
@@ -102,9 +102,11 @@ class NetworkSection:
     def _strongest(self, row: np.ndarray) -> list[tuple[str, float]]:
         strength = row - row.min()  # without the background
         best = np.argsort(-strength, kind="stable")[: 5 * WORDS_OF_A_UNIT]
+        most = INPUTS_OF_A_UNIT
         if self._look.dataset.vocabulary:
             best = np.array([n for n in best if not says_little(self._input_name(int(n)))] or best)
-        best = best[:WORDS_OF_A_UNIT]
+            most = WORDS_OF_A_UNIT
+        best = best[:most]
         largest = max(float(strength[best[0]]), 1e-30)
         return [(self._input_name(int(n)), float(strength[n]) / largest) for n in best if strength[n] > 0]
 
@@ -232,7 +234,8 @@ class NetworkSection:
         entries = zip(shown["point_inputs"][place], shown["point_strengths"][place], strict=True)
         known = [(int(number), float(strength)) for number, strength in entries if number >= 0]
         largest = max((strength for _, strength in known), default=1.0)
-        return [(self._input_name(number), strength / largest) for number, strength in known]
+        most = None if self._look.dataset.vocabulary else INPUTS_OF_A_UNIT
+        return [(self._input_name(number), strength / largest) for number, strength in known[:most]]
 
     def _top(self, shares: np.ndarray) -> str:
         best = [int(n) for n in np.argsort(-shares, kind="stable")[:SHOWN_CLASSES] if shares[n] >= 0.005]

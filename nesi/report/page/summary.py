@@ -82,8 +82,8 @@ def how_sure(records: list[Record], cells: list[Cell]) -> str:
     fewest, most = min(cell.runs for cell in cells), max(cell.runs for cell in cells)
     if most < FEWEST_RUNS:
         words.append(
-            f"With {counted(most, 'run')} of each, it is hardly known how much chance matters, which draws the labels "
-            "and the start; more runs tell."
+            f"With {'one run' if most == 1 else f'{most} runs of each'}, it is hardly known how much chance matters, "
+            "which draws the labels and the start; more runs tell."
         )
     else:
         words.append(f"± is the standard error over {span([fewest, most])} runs, each with its own labels and start.")
