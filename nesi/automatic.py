@@ -25,6 +25,7 @@ _MOSTLY_ZERO = {"dense": 0.95, "sparse": 0.85}  # share of zeros above which dat
 _MASS_OF_TEXTS = 20_000.0  # A - D
 _MASS_OF_A_COLUMN, _MASS_OF_COLUMNS = 50.0, 600.0  # A - D of measurements
 _FEW = {"points": 4, "units": 10}  # labels per class up to which they travel over a graph
+_MANY_CLASSES, _FEW_OF_MANY = 20, 20  # of more classes than that, up to 20 labels per class are few
 _ALL_PAIRS = 20_000  # points up to which each is compared with all others
 _SMALL_TABLE = 500  # points
 _LOOKED_AT = 1000  # points of data on disk, to see what kind it is
@@ -156,7 +157,9 @@ def _points_per_unit(facts: Facts) -> int:
 
 
 def _few(facts: Facts, graph: str) -> bool:
-    return facts.labels <= _FEW[graph] * facts.classes
+    """Where there are many classes, self-labeling mixes them up sooner than spreading does."""
+    per_class = max(_FEW[graph], _FEW_OF_MANY if facts.classes > _MANY_CLASSES else 0)
+    return facts.labels <= per_class * facts.classes
 
 
 def _comparable(facts: Facts) -> bool:

@@ -51,7 +51,7 @@ SOURCES = {  # from cheap to dear
     "digits": Source("digits", None, decided=True),
     "vowels": Source("nist-vowels", None),
     "MNIST 6000": Source("mnist", 6000, decided=True),
-    "OCR letters": Source("ocr-letters", 10000),
+    "OCR letters": Source("ocr-letters", 10000, decided=True),
     "Fashion-MNIST": Source("fashion-mnist", 10000),
     "20 Newsgroups, 6 classes": Source("newsgroups6", None),
     "20 Newsgroups": Source("newsgroups20", None, decided=True),
