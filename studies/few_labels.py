@@ -1,9 +1,11 @@
 """Many draws of very few labels on the same first layers: how often does spreading fail?
 
     NESI_DATA=... python studies/few_labels.py params/mnist_few_labels.yaml --draws 50 --out few_labels.jsonl
+    ... --set dataset=fashion-mnist experiment=fashion      the same network with other data
 
 Runs of `run_experiment.py` spread the labels of one draw each. Here the first layers, their graph and its parts, which
-depend on no label, are made once per seed, and the rest is done for every draw: many draws in little time.
+depend on no label, are made once per seed, and the rest is done for every draw: many draws in little time. Draw 3
+has the labels of run 3 of an experiment with the same seed.
 Lines that the output file has already are not computed again.
 """
 
@@ -19,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from data_tools.loading import load
-from nesi.config.reading import load_parameters
+from nesi.config.reading import load_parameters, parse_assignment
 from nesi.experiment.tasks import training_settings
 from nesi.labels import draw_labels, mask_labels
 from nesi.posteriors import class_given_unit, percent_error
@@ -42,10 +44,11 @@ def main() -> None:
     parser.add_argument("parameters", type=Path, help="a parameter file with greedy: true and spread: units")
     parser.add_argument("--seeds", type=int, default=1, help="how many times to train first layers (default: 1)")
     parser.add_argument("--draws", type=int, default=50, help="of labels, for each seed and number of labels")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="changes to the parameter file")
     parser.add_argument("--out", type=Path, required=True, help="a line of JSON for every draw")
     parser.add_argument("--data-dir", type=Path)
     options = parser.parse_args()
-    parameters = load_parameters(options.parameters)
+    parameters = load_parameters(options.parameters, dict(parse_assignment(text) for text in options.set))
     data = load(parameters.dataset, options.data_dir)
     known = {line["key"] for line in read_lines(options.out)}
     for seed in range(1, options.seeds + 1):
@@ -71,7 +74,7 @@ class Study:
         started = time.perf_counter()
         graph = graph_of_units(self._layers.training, self._settings.committee)
         shares = np.full(self._n_classes, 1 / self._n_classes)
-        self._spreading = Spreading(graph, shares, STEPS["units"], random_stream(seed, "spreading"))
+        self._spreading = Spreading(graph, shares, STEPS, random_stream(seed, "spreading"))
         print(f"seed {seed}: graph and parts in {time.perf_counter() - started:.0f} s", flush=True)
 
     def _train(self, cache: Path) -> FirstLayers:
@@ -92,7 +95,7 @@ class Study:
     def draw(self, n_labels: int, draw: int) -> dict[str, Any]:
         started = time.perf_counter()
         y = np.asarray(self._data.y_train)
-        chosen = draw_labels(y, n_labels, random_stream(self._seed, "labels", n_labels, draw))
+        chosen = draw_labels(y, n_labels, random_stream(self._seed, "labels", self._data.name, n_labels, draw))
         spread = self._spreading.spread(mask_labels(y, chosen))
         R = taught_R(self._layers.training, spread, self._n_classes, self._settings.committee)
         per_member = self._layers.test @ class_given_unit(R).T

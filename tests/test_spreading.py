@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +12,22 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NearestNeighbors
 from small_networks import make_model, make_trainer
 
 from nesi.errors import NesiError
+from nesi.spreading import neighbours
+from nesi.spreading.coarse import CoarseGraph
 from nesi.spreading.graph import Graph, graph_of_neighbours, graph_of_units, one_hot
 from nesi.spreading.kernels import BalancedClasses, Walk, balanced_function
-from nesi.spreading.partition import NamedParts, balanced_rounds, partition_of_least_energy, spread_from_labels
+from nesi.spreading.partition import (
+    NamedParts,
+    agreement,
+    balanced_rounds,
+    partition_of_least_energy,
+    spread_from_labels,
+)
+from nesi.spreading.search import Found, Search
 from nesi.spreading.spread import WAYS, Spreading
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -72,9 +85,10 @@ def test_the_walk_says_the_same_in_numpy() -> None:
 @pytest.mark.parametrize("shares", [[0.25] * 4, [0.4, 0.3, 0.2, 0.1]])
 def test_every_class_gets_its_share(shares) -> None:
     u = np.random.default_rng(4).gamma(0.5, size=(2000, 4)).astype(np.float32) * np.float32([9, 3, 1, 0.3])
-    inputs = [u, np.asarray(shares), np.asarray(0.1)]
+    sizes = np.random.default_rng(5).uniform(0.5, 2, size=2000)
+    inputs = [u, sizes, np.asarray(shares), np.asarray(0.1)]
     (classes,) = balanced_function()({}, *inputs)
-    found = np.bincount(classes, minlength=4) / 2000
+    found = np.bincount(classes, sizes, 4) / sizes.sum()
     assert (np.abs(found / shares - 1) <= 0.1).all()
     result = [[None]]
     BalancedClasses().perform(None, inputs, result)
@@ -108,12 +122,67 @@ def test_poisson_learning_solves_its_equation() -> None:
 
 def test_parts_are_found_without_labels_and_named_by_few(blobs) -> None:
     graph, classes = blobs
-    parts, others = partition_of_least_energy(graph, np.full(3, 1 / 3), 5, 0.1, np.random.default_rng(0))
-    assert graph.energy(parts, 3) <= min(graph.energy(other, 3) for other in others)
+    parts, agreed = partition_of_least_energy(graph, np.full(3, 1 / 3), 5, 0.1, np.random.default_rng(0))
+    assert graph.energy(parts, 3) <= graph.energy(classes, 3) + 1e-5
+    assert agreed > 0.95
     named = NamedParts(graph, parts, 3)
     assert np.mean(named.classes(labels_of(classes, 0, 60, 120)) == classes) > 0.95
     # A name that is missing goes to the part that is left over.
     assert np.mean(named.classes(labels_of(classes, 0, 120)) == classes) > 0.95
+
+
+@pytest.mark.parametrize("n_nodes", [20, 500])
+def test_the_small_copy_of_a_graph_has_its_energy(blobs, n_nodes) -> None:
+    """For every partition that leaves nodes whole."""
+    graph, _ = blobs
+    coarse = CoarseGraph(graph, 3, np.random.default_rng(0), n_nodes)
+    assert coarse.flow.shape[0] == len(np.unique(coarse.node)) <= n_nodes
+    assert coarse.flow.sum() == pytest.approx(1, abs=1e-5)
+    parts = np.random.default_rng(1).integers(3, size=len(coarse.sizes))
+    assert coarse.energy(parts, 3) == pytest.approx(graph.energy(parts[coarse.node], 3), abs=1e-5)
+    np.testing.assert_allclose(coarse.walk(4).sum(axis=1), 1, rtol=1e-4)
+
+
+def test_two_classes_in_one_part_are_taken_apart(blobs) -> None:
+    """What single moves cannot leave: one part holds two groups, and two parts share the third."""
+    graph, classes = blobs
+    coarse = CoarseGraph(graph, 3, np.random.default_rng(0))
+    search = Search(coarse, np.full(3, 1 / 3), 0.9, np.random.default_rng(0))
+    mixed = np.where(classes < 2, 0, 1 + np.arange(180) % 2)[np.unique(coarse.node, return_index=True)[1]]
+    stuck = Found(mixed, 0, coarse.energy(mixed, 3))
+    freed = search._rebuilt(stuck)
+    assert freed.energy < stuck.energy
+    assert agreement(freed.parts[coarse.node], classes, np.ones(180)) > 0.95
+
+
+def test_all_starts_are_ranked_and_keep_the_shares(blobs) -> None:
+    graph, _ = blobs
+    coarse = CoarseGraph(graph, 3, np.random.default_rng(0))
+    found = Search(coarse, np.full(3, 1 / 3), 0.1, np.random.default_rng(0)).partitions()
+    assert [each.energy for each in found] == sorted(each.energy for each in found)
+    sizes = np.bincount(found[0].parts, coarse.sizes, 3)
+    assert (np.abs(3 * sizes - 1) <= 0.1 + 1e-9).all()
+    assert found[0].energy == pytest.approx(coarse.energy(found[0].parts, 3))
+
+
+def test_an_index_finds_the_neighbours_of_many_points(monkeypatch) -> None:
+    """What the index is asked for, and that its distances are turned into ours; the index itself is not ours."""
+    X = np.random.default_rng(0).gamma(0.5, size=(60, 8))
+
+    class Index:
+        def __init__(self, rows, metric, n_neighbors, random_state) -> None:
+            search = NearestNeighbors(n_neighbors=n_neighbors, metric=metric).fit(rows)
+            self.neighbor_graph = search.kneighbors(rows)[::-1]
+
+    module = ModuleType("pynndescent")
+    module.__spec__ = ModuleSpec("pynndescent", None)
+    module.NNDescent = Index
+    distances, exact = neighbours.nearest_neighbours(X, 5)
+    monkeypatch.setitem(sys.modules, "pynndescent", module)
+    monkeypatch.setattr(neighbours, "_MANY", 50)
+    from_index, approximate = neighbours.nearest_neighbours(X, 5)
+    np.testing.assert_array_equal(approximate, exact)
+    np.testing.assert_allclose(from_index, distances, atol=1e-6)
 
 
 def test_labels_keep_their_class_in_balanced_rounds(blobs) -> None:

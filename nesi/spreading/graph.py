@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import normalize
 
 from nesi.spreading.kernels import walk_function
+from nesi.spreading.neighbours import nearest_neighbours
 
 _NEIGHBOURS = 10
 _LEAST_SIMILARITY = 1e-6
@@ -59,13 +58,11 @@ def graph_of_units(activities: sp.csr_array, committee: int) -> Graph:
 
 def graph_of_neighbours(X: Any, n_neighbours: int = _NEIGHBOURS) -> Graph:
     """From the nearest neighbours of every point, by the cosine of the inputs; a point is a neighbour of itself."""
-    rows = normalize(sp.csr_array(X) if sp.issparse(X) else np.asarray(X, dtype=np.float32))
-    wanted = min(n_neighbours + 1, rows.shape[0])
-    search = NearestNeighbors(n_neighbors=wanted, metric="cosine", algorithm="brute", n_jobs=1).fit(rows)
-    distances, neighbours = search.kneighbors(rows)
+    distances, neighbours = nearest_neighbours(X, n_neighbours)
     similarity = np.maximum(1 - distances, _LEAST_SIMILARITY).ravel()
-    row_starts = np.arange(rows.shape[0] + 1) * wanted
-    S = sp.csr_array((similarity, neighbours.ravel(), row_starts), shape=(rows.shape[0], rows.shape[0]))
+    n_points, wanted = neighbours.shape
+    row_starts = np.arange(n_points + 1) * wanted
+    S = sp.csr_array((similarity, neighbours.ravel(), row_starts), shape=(n_points, n_points))
     return Graph(_with_rows_that_sum_to_one(S))
 
 

@@ -67,9 +67,10 @@ def _walk_kernel(  # type: ignore[no-untyped-def]
 
 
 class BalancedClasses(Op):
-    """(u, shares, slack) -> the class of every point: argmax_k f_k u_nk.
+    """(u, sizes, shares, slack) -> the class of every point: argmax_k f_k u_nk.
 
     The factors f are such that every class gets its share of the points, more or less: times 1 - slack to 1 + slack.
+    The size of a point is what it counts.
     """
 
     __props__ = ()
@@ -78,11 +79,11 @@ class BalancedClasses(Op):
         return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.lvector()])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        u, shares, slack = inputs
+        u, sizes, shares, slack = inputs
         factors = np.ones(len(shares))
         for attempt in range(_PATIENCE):
             classes = (u * factors).argmax(axis=1)
-            ratio = np.bincount(classes, minlength=len(shares)) / (shares * len(u))
+            ratio = np.bincount(classes, sizes, len(shares)) / (shares * sizes.sum())
             outside = np.abs(ratio - 1) > slack
             if not outside.any():
                 break
@@ -92,11 +93,12 @@ class BalancedClasses(Op):
 
 
 @parallel_njit
-def _balanced_kernel(u, shares, slack):  # type: ignore[no-untyped-def]
+def _balanced_kernel(u, sizes, shares, slack):  # type: ignore[no-untyped-def]
     n_points, K = u.shape
+    total = sizes.sum()
     classes = np.zeros(n_points, dtype=np.int64)
     factors = np.ones(K)
-    counts = np.empty((_STRIPS, K), dtype=np.int64)
+    counts = np.empty((_STRIPS, K))
     size = (n_points + _STRIPS - 1) // _STRIPS
     for attempt in range(_PATIENCE):
         for strip in prange(_STRIPS):
@@ -107,10 +109,10 @@ def _balanced_kernel(u, shares, slack):  # type: ignore[no-untyped-def]
                     if u[n, k] * factors[k] > value:
                         best, value = k, u[n, k] * factors[k]
                 classes[n] = best
-                counts[strip, best] += 1
+                counts[strip, best] += sizes[n]
         fits = True
         for k in range(K):
-            ratio = counts[:, k].sum() / (shares[k] * n_points)
+            ratio = counts[:, k].sum() / (shares[k] * total)
             if abs(ratio - 1) > slack:
                 fits = False
                 step = min(max(1 / max(ratio, 1e-6), 1 / _LARGEST_CHANGE), _LARGEST_CHANGE)
@@ -135,5 +137,5 @@ def walk_function() -> CompiledFunction:
 
 @cache
 def balanced_function() -> CompiledFunction:
-    inputs = [pt.fmatrix("u"), pt.dvector("shares"), pt.dscalar("slack")]
+    inputs = [pt.fmatrix("u"), pt.dvector("sizes"), pt.dvector("shares"), pt.dscalar("slack")]
     return CompiledFunction("balanced classes", "numba", inputs, [BalancedClasses()(*inputs)], {})

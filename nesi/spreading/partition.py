@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.cluster import KMeans
 
+from nesi.spreading.coarse import CoarseGraph
 from nesi.spreading.graph import Graph, one_hot
 from nesi.spreading.kernels import balanced_function
+from nesi.spreading.search import Search
 
 _POISSON_STEPS = 300
 _ROUNDS = 20
 _NAMING_STEPS = 3
 _LEAST_MEMBERSHIP = 1e-6
 _SETTLED = 1e-4  # share of the points that still change their class
-_MORE_POINTS = (1.0, 0.3, 0.0, 0.0)  # times the mean size of a unit, one for each start
+_UNTYPICAL = 0.03  # of the labels may be anywhere
 
 
 def spread_from_labels(graph: Graph, labels: np.ndarray, n_classes: int) -> np.ndarray:
@@ -43,9 +43,10 @@ def balanced_rounds(
     Labels are kept, and are sources meanwhile: the more there are, the more they have a say.
     """
     sources = None if labels is None else _sources(labels, len(shares))
+    each = np.ones(graph.n_points)
     for _ in range(_ROUNDS):
         u = graph.walk(one_hot(classes, len(shares)), steps, sources)
-        (new,) = balanced_function()({}, np.maximum(u, _LEAST_MEMBERSHIP), shares, np.asarray(slack))
+        (new,) = balanced_function()({}, np.maximum(u, _LEAST_MEMBERSHIP), each, shares, np.asarray(slack))
         if labels is not None:
             new = np.where(labels >= 0, labels, new)
         changed = np.mean(new != classes)
@@ -57,54 +58,24 @@ def balanced_rounds(
 
 def partition_of_least_energy(
     graph: Graph, shares: np.ndarray, steps: int, slack: float, rng: np.random.Generator
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Parts with the given shares that few walks leave, found without labels; and what the other starts found.
+) -> tuple[np.ndarray, float]:
+    """Parts with the given shares that few walks leave, found without labels, and how far several starts agree on them.
 
-    Without shares, the leading eigenvectors of the walk have the least energy: rounds start from groups in their space,
-    several times.
+    They are looked for on a small copy of the graph, and settle on the graph itself.
     """
-    found = [
-        balanced_rounds(graph, groups, shares, steps, slack) for groups in _spectral_groups(graph, len(shares), rng)
-    ]
-    # Where the graph falls into pieces, shares may be out of reach, and one large part would have the least energy.
-    order = sorted(
-        range(len(found)), key=lambda i: (_misses(found[i], shares, slack), graph.energy(found[i], len(shares)))
-    )
-    return found[order[0]], [found[i] for i in order[1:]]
+    coarse = CoarseGraph(graph, len(shares), rng)
+    found = Search(coarse, shares, slack, rng).partitions()
+    best, others = found[0].parts, found[1 : max(2, len(found) // 2)]  # the worse half only says how hard it is
+    agreements = [agreement(best, other.parts, coarse.sizes) for other in others]
+    return balanced_rounds(graph, best[coarse.node], shares, steps, slack), float(np.mean(agreements))
 
 
-def _misses(classes: np.ndarray, shares: np.ndarray, slack: float) -> int:
-    """How many classes have far less or far more than their share."""
-    ratio = np.bincount(classes, minlength=len(shares)) / (shares * len(classes))
-    return int(np.sum(np.abs(ratio - 1) > 2 * slack))
-
-
-def _spectral_groups(graph: Graph, n_groups: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Groups of points in the space of the leading eigenvectors.
-
-    In a large graph these belong to tiny groups that hardly any walk leaves, unless every unit also leads to all
-    others, as often as it would with some more points. Small graphs are better left as they are. So both are tried.
-    """
-    groups = []
-    for more in _MORE_POINTS:
-        extra = more * float(graph.unit_sizes.mean())
-        scale = 1 / np.sqrt(np.maximum(graph.unit_sizes + extra, np.finfo(np.float32).tiny))
-        scale[graph.unit_sizes + extra == 0] = 0
-        walk = _walk_of_units(graph, scale, extra)
-        _, vectors = eigsh(walk, k=n_groups, which="LA", tol=1e-6, v0=rng.random(len(scale)))
-        places = graph.S @ (scale[:, None] * vectors)
-        directions = places / np.maximum(np.linalg.norm(places, axis=1, keepdims=True), 1e-12)
-        seed = int(rng.integers(2**31))
-        groups.append(KMeans(n_groups, n_init=3, random_state=seed).fit_predict(directions))
-    return groups
-
-
-def _walk_of_units(graph: Graph, scale: np.ndarray, extra: float) -> LinearOperator:
-    def step(v: np.ndarray) -> np.ndarray:
-        scaled = scale * v.ravel()
-        return scale * (graph.S.T @ (graph.S @ scaled) + extra * scaled.mean())
-
-    return LinearOperator((len(scale), len(scale)), matvec=step, dtype=np.float64)
+def agreement(parts: np.ndarray, others: np.ndarray, sizes: np.ndarray) -> float:
+    """The share of points that two partitions treat alike, whatever they call their parts."""
+    n_parts = int(max(parts.max(), others.max())) + 1
+    together = np.zeros((n_parts, n_parts))
+    np.add.at(together, (parts, others), sizes)
+    return float(together[linear_sum_assignment(together, maximize=True)].sum() / sizes.sum())
 
 
 class NamedParts:
@@ -119,7 +90,7 @@ class NamedParts:
         """The class of every part."""
         labeled = np.flatnonzero(labels >= 0)
         explained = np.zeros((self._n_classes, self._n_classes))
-        certainty = np.log(np.maximum(self._membership[labeled], _LEAST_MEMBERSHIP))
+        certainty = np.log((1 - _UNTYPICAL) * self._membership[labeled] + _UNTYPICAL / self._n_classes)
         np.add.at(explained, labels[labeled], certainty)
         classes, parts = linear_sum_assignment(explained, maximize=True)
         names = np.empty(self._n_classes, dtype=np.int64)

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from nesi.errors import NesiError
 from nesi.spreading.graph import Graph
@@ -61,9 +60,8 @@ class Spreading:
         """`shares` of the points that each class has; `steps` of the walk between two divisions into classes."""
         self._graph, self._shares, self._steps = graph, np.asarray(shares, dtype=np.float64), steps
         self._rng = rng
-        parts, others = partition_of_least_energy(graph, self._shares, steps, _SLACK, rng)
+        parts, self._agreement = partition_of_least_energy(graph, self._shares, steps, _SLACK, rng)
         self._parts = NamedParts(graph, parts, self._n_classes)
-        self._agreement = float(np.mean([_agreement(parts, other, self._n_classes) for other in others]))
 
     @property
     def _n_classes(self) -> int:
@@ -143,10 +141,3 @@ def _folds(labels: np.ndarray, n_folds: int, rng: np.random.Generator) -> Iterat
     order = order[np.argsort(labels[order], kind="stable")]
     for fold in range(n_folds):
         yield order[fold::n_folds]
-
-
-def _agreement(parts: np.ndarray, others: np.ndarray, n_parts: int) -> float:
-    """The share of points that two partitions treat alike, whatever they call their parts."""
-    together = np.zeros((n_parts, n_parts), dtype=np.int64)
-    np.add.at(together, (parts, others), 1)
-    return float(together[linear_sum_assignment(together, maximize=True)].sum() / len(parts))

@@ -21,8 +21,7 @@ from nesi.training.learning_rates import Lesson
 from nesi.training.phases import BatchEMPhase, PassResult
 from nesi.training.settings import TrainingSettings
 
-# Steps of the walk between two divisions into classes. Units are small, neighbourhoods of points overlap widely.
-STEPS = {"units": 30, "points": 10}
+STEPS = 10  # of the walk between two divisions into classes
 _RICH = 100  # units per class from which on a first layer is as fine a graph as the points themselves
 _LOOK_AHEAD = 5  # passes of EM after which the likelihood says which start is the better one
 
@@ -78,7 +77,7 @@ class SpreadPhase:
         activities = self._engine.activities(data)
         graph = graph_of_units(activities, settings.committee) if over == "units" else _graph_of(data)
         shares = self._lesson.labels_mean.prior
-        spread = Spreading(graph, shares, STEPS[over], self._rng).spread(labels)
+        spread = Spreading(graph, shares, STEPS, self._rng).spread(labels)
         self.about = {"spread": spread.account(over)}
         self._R = taught_R(activities, spread, n_classes, settings.committee).astype(self._engine.R.dtype)
         return PassResult(self._log_likelihood, int(np.sum(labels < 0)))
@@ -132,5 +131,5 @@ def spread_start(
 
     seed = np.random.SeedSequence(int(rng.integers(2**63)))
     graph, shares = _graph_of(lesson.data), lesson.labels_mean.prior
-    spread = Spreading(graph, shares, STEPS["points"], rng).spread(labels, likelihood)
+    spread = Spreading(graph, shares, STEPS, rng).spread(labels, likelihood)
     return *weights_from(spread.classes), {"spread": spread.account("points")}
