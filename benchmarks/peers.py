@@ -16,11 +16,10 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from peer_methods import METHODS, Points
-from peer_table import table
+from peer_table import read_lines, table
 
 import data_tools
 from nesi.labels import draw_labels, mask_labels
@@ -46,7 +45,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the table of what is there, and of ours")
     options = parser.parse_args()
     if options.table:
-        print(table(options.out, LABELS))
+        transductive = {name: method.transductive for name, method in METHODS.items()}
+        print(table(options.out, LABELS, transductive, options.draws))
         return
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.data:
@@ -72,10 +72,6 @@ def compare(name: str, draws: int, methods: list[str], path: Path) -> None:
                 line = {"data": name, "method": method, "labels": n_labels, "draw": draw}
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line | {"test_error": error, "seconds": seconds}) + "\n")
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nesi.errors import NesiError
-from nesi.spreading.graph import Graph
+from nesi.spreading.graph import Graph, one_hot
 from nesi.spreading.partition import NamedParts, balanced_rounds, partition_of_least_energy, spread_from_labels
 
 # "parts": parts of the graph, found without labels, get their names from labels. "balanced": labels walk, then rounds
@@ -23,6 +23,7 @@ _FOLDS = 4
 _SLACK = 0.1  # shares of the classes are known to within this factor
 _CLEAR = 0.85  # of hidden labels are found by the names of parts: nothing else needs to be tried
 _USABLE = 0.6  # the same, where there is no way to try anything else
+_STEPS = 3  # of a short walk
 _AGREED = 0.9  # of the points, on which several starts must agree if parts are taken although labels contradict them
 
 
@@ -34,12 +35,19 @@ class Spread:
     way: str
     energy: float  # the share of walks that leave their class in one step
     agreement: float  # of the parts that several starts without labels have found
+    fit: float  # the share of short walks from labeled points that end in the class of their label
     found_again: dict[str, float] = field(default_factory=dict)  # way -> share of hidden labels that it found
     likelihoods: dict[str, float] = field(default_factory=dict)  # way -> mean log-likelihood of the network
 
+    @property
+    def doubt(self) -> float:
+        """How lost the run is, from 0 to 1: do starts disagree on the parts, do labels contradict their classes?"""
+        return 1 - self.agreement * self.fit
+
     def account(self, over: str) -> dict[str, Any]:
         """For records; `over` what the labels were spread."""
-        return {"over": over} | {name: value for name, value in asdict(self).items() if name != "classes"}
+        known = {name: value for name, value in asdict(self).items() if name != "classes"}
+        return {"over": over} | known | {"doubt": self.doubt}
 
 
 def spreading_advice(about: dict[str, Any] | None) -> str | None:
@@ -84,7 +92,16 @@ class Spreading:
             way = max(WAYS, key=lambda each: likelihoods[each])
         classes = self.classes(way, labels)
         energy = self._graph.energy(classes, self._n_classes)
-        return Spread(classes, way, energy, self._agreement, found_again, likelihoods)
+        return Spread(classes, way, energy, self._agreement, self._fit(classes, labels), found_again, likelihoods)
+
+    def _fit(self, classes: np.ndarray, labels: np.ndarray) -> float:
+        """A labeled point says nothing of itself: the walks begin with what its surroundings say."""
+        labeled = np.flatnonzero(labels >= 0)
+        others = one_hot(classes, self._n_classes)
+        others[labeled] = 0
+        ends = self._graph.walk(others, _STEPS)[labeled]
+        share = ends[np.arange(len(labeled)), labels[labeled]] / np.maximum(ends.sum(axis=1), np.finfo(np.float32).tiny)
+        return float(share.mean(dtype=np.float64))
 
     def classes(self, way: str, labels: np.ndarray) -> np.ndarray:
         """Of every point; the labels given are kept."""
