@@ -45,7 +45,7 @@ def draw_panel(
     peers = read_lines(ROOT / "results" / "peers" / f"{data}.jsonl")
     for method, name, colour, shift in (
         (SPREAD, "ours, labels spread", COLOURS[SPREAD], 0.95),
-        (plain, "ours, as in the paper", COLOURS["without"], 1.05),
+        (plain, "ours, labels not spread", COLOURS["without"], 1.05),
         ("Poisson MBO", "Poisson MBO (sees test points)", COLOURS["Poisson MBO"], 1.12),
     ):
         lines = [line for line in [*ours, *peers] if line["method"] == method and 0 < line["labels"] <= most]

@@ -276,6 +276,27 @@ def test_units_carry_one_label_per_class_to_all_points(digits) -> None:
     assert spread.score(data.X_test, data.y_test) > 0.9
 
 
+def test_of_several_starts_that_spread_the_least_energy_is_kept(digits) -> None:
+    settings = {"n_subclasses": 40, "normalization": 300.0, "network": "ff", "greedy": True}
+    settings |= {"spread": "units", "max_iter": 5}
+    several = make_model(**settings, n_init=3, random_state=np.random.default_rng(5)).fit(digits.X_train, digits.labels)
+    starts = [np.random.default_rng(5), *np.random.default_rng(5).spawn(2)]
+    each = [make_model(**settings, random_state=rng).fit(digits.X_train, digits.labels) for rng in starts]
+    energies = [model.spread_["energy"] for model in each]
+    assert several.spread_["energy"] == min(energies) < max(energies)
+    np.testing.assert_array_equal(several.W_, each[int(np.argmin(energies))].W_)
+
+
+def test_doubt_is_for_parts_that_are_unsure_and_labels_that_contradict_them(blobs) -> None:
+    graph, classes = blobs
+    spreading = Spreading(graph, np.full(3, 1 / 3), 5, np.random.default_rng(0))
+    right = labels_of(classes, *range(0, 180, 15))
+    wrong = np.where(right >= 0, (right + np.arange(180) // 15 % 2) % 3, -1)
+    assert spreading.spread(right).doubt < 0.3
+    assert spreading.spread(wrong).doubt > spreading.spread(right).doubt + 0.2
+    assert spreading.spread(right).account("units")["doubt"] == spreading.spread(right).doubt
+
+
 def test_a_recurrent_network_learns_on(digits) -> None:
     data, labels = digits, digits.labels
     trainer = make_trainer(

@@ -55,7 +55,8 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
     epsilon_w, epsilon_r : learning rates, as the paper's factors x C/N and x K/L (x K/N with self-labeling) [0.2].
     threshold : certainty (best versus second best) above which a network with self-labeling trusts itself.
     max_iter : iterations (passes over the data), at most [100].
-    n_init : number of random starts [1]; fit trains a network from each and keeps the one with the highest likelihood.
+    n_init : number of random starts [1]; fit trains a network from each and keeps the one with the highest likelihood,
+        or, if labels spread over units, the one with the least energy (docs/few-labels.md).
     batch_size : points per update; by default as many as the learning rates allow, at most 1000.
     minibatch_rule : "sequential" (stable for any batch) or "summed" (the paper's formula, number for number).
     inference : "exact", or "truncated", which looks at a few units per point only: the choice for many units ["exact"].
@@ -212,12 +213,13 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         return values
 
     def _best_trained(self, X: Any, labels: np.ndarray, weights: np.ndarray | None, values: dict[str, Any]) -> Trainer:
-        """A trained network; of several starts the one with the highest likelihood, which needs no further label."""
+        """A trained network; of several starts the one that looks best without any further label."""
         starts = starting_points(generator(self.random_state), values["n_init"])
         settings, K = self._settings(X, values), len(self.classes_)
         W_init, R_init = _starts(values, settings, X, K)
         best: Trainer | None = None
         likelihoods: list[float] = []
+        merits: list[float] = []
         for number, rng in enumerate(starts, start=1):
             trainer = Trainer(settings, X, labels, K, rng, W_init, R_init, sample_weight=weights)
             name = f"{settings.network}-NeSi" + (f" {number}/{len(starts)}" if len(starts) > 1 else "")
@@ -225,7 +227,8 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
                 pass
             if len(starts) > 1:
                 likelihoods.append(trainer.training_log_likelihood())
-            if best is None or likelihoods[-1] > max(likelihoods[:-1]):
+                merits.append(_merit(trainer, likelihoods[-1]))
+            if best is None or merits[-1] > max(merits[:-1]):
                 best = trainer
             del trainer  # so that no more than two are in memory
         self.init_log_likelihood_ = np.array(likelihoods)
@@ -317,6 +320,12 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
 def _remedy(values: dict[str, Any]) -> str:
     more, faster = longer_or_faster(values["max_iter"], values["epsilon_r"])
     return f"max_iter={more}, or epsilon_r={faster:g}"
+
+
+def _merit(trainer: Trainer, log_likelihood: float) -> float:
+    """Of a start among several. Likelihood does not tell whether labels have found the right units, energy does."""
+    spread = trainer.account().get("spread")
+    return -float(spread["energy"]) if spread is not None and spread["over"] == "units" else log_likelihood
 
 
 def _starts(values: dict[str, Any], settings: TrainingSettings, X: Any, n_classes: int) -> tuple[Start, Start]:
