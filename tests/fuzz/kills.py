@@ -37,7 +37,7 @@ WHILE_WRITING = "while writing"
 _WISHES = (
     ["start-up"] * 2 + ["first layer", "second layer", "both layers"] * 2 + ["between runs", "checkpoint", "result"]
 )
-_MOST_ITERATIONS = 90  # that a kill waits for; a few such waits make a whole experiment
+_MOST_ITERATIONS = 40  # of its stage that a kill waits for; a few such waits make a whole experiment
 _MOST_STEPS = {"checkpoint": 60, "result": 20}
 #: Files that hold nothing but what follows from the parameters.
 _SAME = ("params.yaml", "dataset.json", "predictions.csv")
@@ -94,12 +94,13 @@ class Killer:
                 time.sleep(0.01)
             return
         count = self._chance.randint(1, 2 if wish == "between runs" else _MOST_ITERATIONS)
-        latest, seen = (-1, -1), 0  # iterations of this stage, or of a later one if it is over already
+        latest, seen, others = (-1, -1), 0, 0
         while process.is_alive():
             stage, _, number = read_note(shared)
-            if wish in STAGES and stage >= STAGES.index(wish) and (stage, number) != latest:
-                latest, seen = (stage, number), seen + 1
-            if seen >= count:
+            if wish in STAGES and (stage, number) != latest:
+                latest = (stage, number)
+                seen, others = (seen + 1, others) if stage == STAGES.index(wish) else (seen, others + 1)
+            if seen >= count or others >= 4 * _MOST_ITERATIONS:  # the stage may be over for good
                 time.sleep(self._chance.uniform(0, 0.01))
                 return
             time.sleep(0.0005)
