@@ -167,6 +167,18 @@ def test_pictures_and_words() -> None:
     assert words(np.array([1.0, 3.0]), None)[0]["word"] == "input 1"
 
 
+def test_of_points_with_the_same_activity_those_that_look_most_like_the_field_are_shown(directory: Path) -> None:
+    run = run_to_label(directory, None, None)
+    rounded = np.round(run.activities.toarray(), 2)
+    field = int(np.argmax((rounded == 1).sum(axis=0)))
+    certain = np.flatnonzero(rounded[:, field] == 1)
+    X, expected = np.asarray(run.points, dtype=np.float64)[certain], run.W[field] - run.W[field].min()
+    cosine = X @ expected / np.linalg.norm(X, axis=1)
+    count = min(6, len(certain))
+    assert count > 1
+    assert run.examples(field, count) == certain[np.argsort(-cosine)][:count].tolist()
+
+
 def test_words_that_say_little_and_the_text_of_a_point(tmp_path: Path) -> None:
     vocabulary = ["the", "x", "sea", "ship", "rail"]
     X = np.zeros((20, 5))

@@ -92,10 +92,18 @@ class RunToLabel:
         return sp.csc_array(self.activities)
 
     def examples(self, field: int, count: int) -> list[int]:
-        """Training points that the field has most to do with."""
+        """Training points that the field has most to do with, of equal ones those that look most like it."""
         column = slice(self._by_field.indptr[field], self._by_field.indptr[field + 1])
-        order = np.argsort(-self._by_field.data[column], kind="stable")[:count]
-        return [int(point) for point in self._by_field.indices[column][order]]
+        points, activities = self._by_field.indices[column], np.round(self._by_field.data[column], 2)
+        order = np.lexsort((-self._likeness(field, points), -activities))[:count]
+        return [int(point) for point in points[order]]
+
+    def _likeness(self, field: int, points: np.ndarray) -> np.ndarray:
+        """The cosine of points and field, this without the background."""
+        expected = self.W[field] - self.W[field].min()
+        X = sp.csr_array(self.points[points], dtype=np.float64)
+        length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        return np.asarray(X @ expected) / np.maximum(length, 1e-30)
 
     def trainer(self, answers: Answers) -> Trainer:
         """The network with these answers, ready to go on."""
