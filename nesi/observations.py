@@ -91,13 +91,16 @@ class Observations:
     def moments(self, indices: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of y over the given points (Appendix B.2)."""
         chosen = np.arange(self.n_points) if indices is None else np.asarray(indices)
+        return moments_of(*self.sums(chosen), len(chosen))
+
+    def sums(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of x = y - 1 and of its square, over the given points."""
         total, squares = np.zeros(self.n_features), np.zeros(self.n_features)
-        for part in self._parts(chosen):  # moments of x = y - 1; the background only shifts the mean
+        for part in self._parts(chosen):
             x = self._normalised_without_background(part)
             total += np.asarray(x.sum(axis=0)).ravel()
             squares += np.asarray((x * x).sum(axis=0)).ravel()
-        mean = total / len(chosen)
-        return mean + 1, np.sqrt(np.maximum(squares / len(chosen) - mean**2, 0))
+        return total, squares
 
     def dense_rows(self, indices: np.ndarray, dtype: str) -> np.ndarray:
         """y of some points (T1.3)."""
@@ -150,6 +153,12 @@ class Observations:
                 "remove these rows."
             )
         return totals
+
+
+def moments_of(total: np.ndarray, squares: np.ndarray, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of y from sums over x = y - 1; the background only shifts the mean."""
+    mean = total / n_points
+    return mean + 1, np.sqrt(np.maximum(squares / n_points - mean**2, 0))
 
 
 def _as_matrix(X: Any) -> Any:

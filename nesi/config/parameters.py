@@ -64,6 +64,9 @@ class _StartAndExecution(Section):
 
     # Set by the program: the file asks for truncated posteriors, which the backend does not have.
     full_posteriors_instead: Annotated[Switch, Meaning("unless default", shapes_first_layer=False)] = False
+    # What goes to workers: whole runs, or the parts of the data, from which all workers learn one network together.
+    distribute: Annotated[Literal["runs", "data"], Meaning("unless default", shapes_first_layer=False)] = "runs"
+    parts: Annotated[Size | None, Meaning("unless default", shapes_first_layer=False)] = None
     share_first_layer: Annotated[Switch, Meaning(paper=False)] = False  # greedy: one W for all runs, not one per run
     W_init: Annotated[WStart | None, Meaning(may_override=True, column=10, paper=None)] = None
     R_init: Annotated[RStart | None, Meaning(may_override=True, column=11, paper=None)] = None
@@ -239,6 +242,30 @@ class ExperimentParameters(_EveryParameter):
             raise ValueError(
                 "mode is 'paper', but legacy switches on quirks of the authors' program; leave one of the two out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _many_workers_learn_by_the_sequential_rule(self) -> Self:
+        if self.distribute == "runs":
+            if self.parts is not None:
+                raise ValueError(f"parts is {self.parts}, which is for distribute: data; leave it out")
+            return self
+        needed: dict[str, Any] = {
+            "minibatch_rule": "sequential",
+            "training": "online",
+            "backend": "numba",
+            "class_assignment": "implicit",
+            "share_first_layer": False,
+            "spread": None,
+            "field_labels": None,
+            "legacy": None,
+        }
+        for key, value in needed.items():
+            if getattr(self, key) != value:
+                raise ValueError(
+                    f"distribute is 'data', which needs {key}: {'none' if value is None else value}, but {key} is "
+                    f"{shown(_plain(getattr(self, key)))}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from nesi.engines.class_layers import FirstLayerActivities
 from nesi.engines.contract import Inference, Posterior, StepInfo
 from nesi.engines.exact_graph import ExactGraph, keeps_excess
 from nesi.engines.inference import full_posterior, sparse_activities
+from nesi.engines.proposals import Proposal
 from nesi.engines.specification import GraphSpec, NetworkSpec
 from nesi.engines.weights import ExcessWeights, Weights
 from nesi.labels import UNLABELED
@@ -69,6 +70,35 @@ class ExactEngine:
         inputs = [*points_inputs, *label_inputs, rates_W, rates_R, self._A, *self._network_inputs]
         log_likelihood, self_labeled = function(self._weights.arrays, *inputs)
         return StepInfo(np.asarray(log_likelihood)[: len(labels)], int(self_labeled))
+
+    def propose(
+        self,
+        points: Points,
+        labels: np.ndarray,
+        epsilon_W: np.ndarray,
+        epsilon_R: np.ndarray,
+        indices: np.ndarray | None = None,
+        strangers: np.ndarray | None = None,
+    ) -> tuple[StepInfo, Proposal]:
+        """What `step` would change; nothing is changed. Full posteriors need neither indices nor strangers."""
+        dtype = self.spec.dtype
+        rates = [np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
+        label_inputs = self.spec.label_inputs(labels, len(self.R))
+        inputs = [*as_arrays(points), *label_inputs, *rates, self._A, *self._network_inputs]
+        outputs = _proposal_step(self.spec.graph)(self._weights.arrays, *inputs)
+        log_likelihood, self_labeled, forgotten, learned, R_forgotten, R_learned = outputs
+        smallest = self._weights.arrays.get("smallest", np.zeros(1))[0]
+        rows = np.flatnonzero(forgotten > np.finfo(dtype).eps / 2 * smallest / self._A)  # as `UpdateW` does
+        proposal = Proposal(rows, forgotten[rows], learned[rows], R_forgotten, R_learned)
+        return StepInfo(log_likelihood, int(self_labeled)), proposal
+
+    def share_weights_of(self, other: ExactEngine) -> None:
+        """Several engines have the same weights."""
+        self._weights = other._weights
+
+    def replace_rows(self, rows: np.ndarray, W: np.ndarray, R: np.ndarray) -> None:
+        """Other values for some rows of W, and for R."""
+        self._weights.replace_rows(rows, W, R)
 
     def first_layer_step(self, points: Points, epsilon_W: np.ndarray) -> FirstLayerActivities:
         """T1.7 over a mini-batch, for class layers that learn beside each other. Feedforward networks only."""
@@ -159,6 +189,24 @@ def _training_step(spec: GraphSpec, learn: str) -> CompiledFunction:
     inputs = [*graph.points, *graph.top_down.inputs, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]
     return CompiledFunction(
         "the training step", spec.backend, inputs, [log_likelihood, self_labeled], graph.state, updates
+    )
+
+
+@cache
+def _proposal_step(spec: GraphSpec) -> CompiledFunction:
+    """The same for both layers, without changing anything."""
+    graph = ExactGraph(spec)
+    epsilon_W, epsilon_R = pt.vector("epsilon_W", dtype=spec.dtype), pt.vector("epsilon_R", dtype=spec.dtype)
+    threshold = pt.scalar("threshold", dtype=spec.dtype)
+    s, log_likelihood = graph.activities(training=True)
+    top_down = graph.top_down
+    inferred = equations.inferred_class(s, graph.state["R"], top_down.G, top_down.prior)
+    t, self_labeled = top_down.taught(inferred, threshold, epsilon_R)
+    of_W = graph.change_of_W(*graph.gains(s, epsilon_W))
+    of_R = [step.astype(spec.dtype) for step in top_down.change_of_R(s, t, epsilon_R)]
+    inputs = [*graph.points, *graph.top_down.inputs, epsilon_W, epsilon_R, graph.A, graph.recurrent, threshold]
+    return CompiledFunction(
+        "the proposal", spec.backend, inputs, [log_likelihood, self_labeled, *of_W, *of_R], graph.state
     )
 
 

@@ -88,6 +88,18 @@ class ExactGraph:
             return forgotten, gains
         return equations.MINIBATCH_RULES[self.spec.rule](activity, epsilon)
 
+    def change_of_W(self, forgotten: Expression, gains: Expression) -> tuple[Expression, Expression]:
+        """The share of each row that is forgotten, and what is learned instead."""
+        if not self.spec.sparse:
+            return forgotten, gains.T @ self.y
+        none = pt.zeros((gains.shape[1], self.width()), dtype=self.spec.dtype)
+        background = gains.sum(axis=0)  # the +1 of T1.3
+        return forgotten, sparse_kernels.SparseUpdate()(none, pt.zeros_like(forgotten), background, gains, *self.points)
+
+    def width(self) -> Expression:
+        """D."""
+        return self.state["V"].shape[0] if keeps_excess(self.spec) else self.state["W"].shape[1]
+
     def updates_of_W(self, forgotten: Expression, gains: Expression) -> dict[str, Expression]:
         if keeps_excess(self.spec):
             names = ("V", "scale", "sums", "excess", "lazy")

@@ -35,18 +35,48 @@ class SecondLayer:
 
     def step(self, activities: SparseRows, labels: np.ndarray, epsilon_R: np.ndarray) -> int:
         """T1.8 over a mini-batch; returns how many points the network labeled itself."""
+        function = _second_layer_step(self._spec.graph)
+        (self_labeled,) = function(self._state, *self._inputs(activities, labels, epsilon_R))
+        return int(self_labeled)
+
+    def propose(
+        self, activities: SparseRows, labels: np.ndarray, epsilon_R: np.ndarray
+    ) -> tuple[int, np.ndarray, np.ndarray]:
+        """What `step` would change: points that label themselves, what classes forget, what they learn instead."""
+        function = _second_layer_proposal(self._spec.graph)
+        self_labeled, forgotten, learned = function(self._state, *self._inputs(activities, labels, epsilon_R))
+        return int(self_labeled), forgotten, learned
+
+    def set_R(self, R: np.ndarray) -> None:
+        self._state["R"] = np.array(R, dtype=self._spec.dtype, order="C")
+
+    def _inputs(self, activities: SparseRows, labels: np.ndarray, epsilon_R: np.ndarray) -> list[Any]:
         data, columns, row_starts = activities
         rows = np.repeat(np.arange(len(row_starts) - 1), np.diff(row_starts))
         places = row_starts if has_kernels(self._spec.backend) else rows
         label_inputs = self._spec.label_inputs(labels, len(self.R))
-        epsilon = np.asarray(epsilon_R, self._spec.dtype)
-        function = _second_layer_step(self._spec.graph)
-        (self_labeled,) = function(self._state, data, columns, places, rows, *label_inputs, epsilon, self._threshold)
-        return int(self_labeled)
+        return [data, columns, places, rows, *label_inputs, np.asarray(epsilon_R, self._spec.dtype), self._threshold]
 
 
 @cache
 def _second_layer_step(spec: GraphSpec) -> CompiledFunction:
+    R, inputs, activities, epsilon_R, t, self_labeled = _second_layer(spec)
+    new_R = equations.without_denormals(activities.updated_R(t, epsilon_R).astype(spec.dtype))
+    return CompiledFunction(
+        "the step of the second layer", spec.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}
+    )
+
+
+@cache
+def _second_layer_proposal(spec: GraphSpec) -> CompiledFunction:
+    """The same, without changing anything."""
+    R, inputs, activities, epsilon_R, t, self_labeled = _second_layer(spec)
+    steps = [step.astype(spec.dtype) for step in activities.change_of_R(t, epsilon_R)]
+    outputs = [self_labeled, *steps]
+    return CompiledFunction("the proposal of the second layer", spec.backend, inputs, outputs, {"R": R})
+
+
+def _second_layer(spec: GraphSpec) -> tuple[Any, ...]:
     dtype = spec.dtype
     R = state_variable("R", 2, dtype)
     top_down = TopDown(spec, R)
@@ -54,8 +84,4 @@ def _second_layer_step(spec: GraphSpec) -> CompiledFunction:
     epsilon_R, threshold = pt.vector("epsilon_R", dtype=dtype), pt.scalar("threshold", dtype=dtype)
     activities = SparseActivities(top_down, *s)
     t, self_labeled = top_down.taught(activities.inferred_class(), threshold, epsilon_R)
-    new_R = equations.without_denormals(activities.updated_R(t, epsilon_R).astype(dtype))
-    inputs = [*s, *top_down.inputs, epsilon_R, threshold]
-    return CompiledFunction(
-        "the step of the second layer", spec.backend, inputs, [self_labeled], {"R": R}, {"R": new_R}
-    )
+    return R, [*s, *top_down.inputs, epsilon_R, threshold], activities, epsilon_R, t, self_labeled

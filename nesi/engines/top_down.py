@@ -94,17 +94,22 @@ class TopDown:
 
     def updated_R(self, s: Expression, t: Expression, epsilon_R: Expression) -> Expression:
         """T1.8 over a mini-batch."""
+        forgotten, learned = self.change_of_R(s, t, epsilon_R)
+        return self.R + (learned - forgotten[:, None] * self.R)
+
+    def change_of_R(self, s: Expression, t: Expression, epsilon_R: Expression) -> tuple[Expression, Expression]:
+        """The share of each class that is forgotten, and what is learned instead."""
         rule = equations.MINIBATCH_RULES[self.spec.rule]
         if not self.spec.soft:
-            return equations.update_R(self.R, *rule(t, epsilon_R), s)  # K columns: nothing to speed up
+            forgotten, gains = rule(t, epsilon_R)
+            return forgotten, gains.T @ s  # K columns: nothing to speed up
         with_class, without = self._split(s, self.u())
         mass = self._member_mass(t, with_class, without)
         forgotten, gains = rule(mass.mean(axis=0).astype(self.spec.dtype), epsilon_R)
         share = _shared_out(gains[None] * t[None], mass).transpose(0, 2, 1)  # (member, class, point)
         learned = self._member_R() * pt.matmul(share, self._member_first(with_class))
         learned += pt.matmul(share, self._member_first(without))
-        learned = learned.transpose(1, 0, 2).reshape((self.R.shape[0], self.R.shape[1]))
-        return self.R + (learned - forgotten[:, None] * self.R)
+        return forgotten, learned.transpose(1, 0, 2).reshape((self.R.shape[0], self.R.shape[1]))
 
     def _split(self, s: Expression, u: Expression) -> tuple[Expression, Expression]:
         """s_c / sum_k u_k R_kc where a soft label and R say something together; s_c elsewhere (then u alone counts)."""
@@ -141,21 +146,42 @@ class SparseActivities:
 
     def updated_R(self, t: Expression, epsilon_R: Expression) -> Expression:
         """T1.8 over a mini-batch."""
-        top_down, R = self._top_down, self._top_down.R
-        dtype, rule = top_down.spec.dtype, equations.MINIBATCH_RULES[top_down.spec.rule]
-        if not top_down.spec.soft:
-            forgotten, gains = rule(t.astype(dtype), epsilon_R)
+        R = self._top_down.R
+        if not self._top_down.spec.soft:
+            forgotten, gains = self._gains(t, epsilon_R)
             return self._updated(R, forgotten, self._for_every_member(gains), self._data)
+        forgotten, share, with_class, without = self._shares(t, epsilon_R)
+        learned = R * self._updated(pt.zeros_like(R), pt.zeros_like(forgotten), share, with_class)
+        # A copy, because the Op writes over what it is given, and `learned` reads R: PyTensor would try to make one
+        # loop of that reading and the sum below, find that it has to run both before and after the Op, and give up.
+        return self._updated(deep_copy_op(R), forgotten, share, without) + learned
+
+    def change_of_R(self, t: Expression, epsilon_R: Expression) -> tuple[Expression, Expression]:
+        """The share of each class that is forgotten, and what is learned instead."""
+        nothing = pt.zeros_like(self._top_down.R)
+        if not self._top_down.spec.soft:
+            forgotten, gains = self._gains(t, epsilon_R)
+            gains = self._for_every_member(gains)
+            return forgotten, self._updated(nothing, pt.zeros_like(forgotten), gains, self._data)
+        forgotten, share, with_class, without = self._shares(t, epsilon_R)
+        nobody = pt.zeros_like(forgotten)
+        learned = self._top_down.R * self._updated(nothing, nobody, share, with_class)
+        return forgotten, learned + self._updated(pt.zeros_like(self._top_down.R), nobody, share, without)
+
+    def _gains(self, t: Expression, epsilon_R: Expression) -> tuple[Expression, Expression]:
+        spec = self._top_down.spec
+        forgotten, gains = equations.MINIBATCH_RULES[spec.rule](t.astype(spec.dtype), epsilon_R)
+        return forgotten, gains
+
+    def _shares(self, t: Expression, epsilon_R: Expression) -> tuple[Expression, Expression, Expression, Expression]:
+        """With soft labels: what is forgotten, and how gains are shared out among entries with and without a class."""
+        R, dtype = self._top_down.R, self._top_down.spec.dtype
+        rule = equations.MINIBATCH_RULES[self._top_down.spec.rule]
         with_class, without = self._split()
         mass = self._dot(with_class, R) + self._dot(without, pt.ones_like(R))
         mass = self._for_every_member(t) * mass
         forgotten, gains = rule(self._mean_of_members(mass).astype(dtype), epsilon_R)
-        share = _shared_out(self._for_every_member(gains * t), mass).astype(dtype)
-        nothing = pt.zeros_like(forgotten)
-        learned = R * self._updated(pt.zeros_like(R), nothing, share, with_class)
-        # A copy, because the Op writes over what it is given, and `learned` reads R: PyTensor would try to make one
-        # loop of that reading and the sum below, find that it has to run both before and after the Op, and give up.
-        return self._updated(deep_copy_op(R), forgotten, share, without) + learned
+        return forgotten, _shared_out(self._for_every_member(gains * t), mass).astype(dtype), with_class, without
 
     def _split(self) -> tuple[Expression, Expression]:
         """As `TopDown._split`, for the entries."""

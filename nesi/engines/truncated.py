@@ -20,8 +20,9 @@ from nesi.engines.backend import has_kernels
 from nesi.engines.contract import StepInfo
 from nesi.engines.exact import as_arrays
 from nesi.engines.first_candidates import FirstCandidates
+from nesi.engines.proposals import Proposal
 from nesi.engines.specification import NetworkSpec
-from nesi.engines.truncated_graph import e_step, neighbourhoods, training_step
+from nesi.engines.truncated_graph import e_step, neighbourhoods, proposal_step, training_step
 from nesi.engines.weights import Weights
 from nesi.errors import NesiError
 from nesi.observations import Observations, Points
@@ -91,6 +92,51 @@ class TruncatedEngine(Weights):
         units[indices] = chosen.reshape(len(indices), -1)
         return StepInfo(bound, int(self_labeled))
 
+    def propose(
+        self,
+        points: Points,
+        labels: np.ndarray,
+        epsilon_W: np.ndarray,
+        epsilon_R: np.ndarray,
+        indices: np.ndarray,
+        strangers: np.ndarray | None,
+    ) -> tuple[StepInfo, Proposal]:
+        """What `step` would change, with these strangers; better candidates are kept."""
+        units, dtype = self._current_units(), self._spec.dtype
+        rates = [np.asarray(epsilon_W, dtype), np.asarray(epsilon_R, dtype)]
+        inputs = self._search_inputs(points, labels, self._rows(units, indices), strangers=strangers)
+        function = proposal_step(self._spec.graph, self._leaders)
+        chosen, bound, self_labeled, *steps = function(self.arrays, *inputs, *rates, self._network_inputs[1])
+        units[indices] = chosen.reshape(len(indices), -1)
+        return StepInfo(bound, int(self_labeled)), Proposal(*steps)
+
+    def share_weights_of(self, other: TruncatedEngine) -> None:
+        """Several engines, each with points of its own, have the same weights."""
+        self.arrays, self._neighbours = other.arrays, other.neighbours
+
+    @property
+    def size(self) -> int:
+        """How many candidates a point has, for each member of the committee."""
+        return self._size
+
+    @property
+    def neighbours(self) -> np.ndarray:
+        return self._neighbours
+
+    def search(self, indices: np.ndarray, strangers: np.ndarray) -> None:
+        """Look for better candidates."""
+        units = self._current_units()
+        points = self._data.take(indices, self._spec.dtype)
+        inputs = self._search_inputs(points, self._labels[indices], self._rows(units, indices), strangers=strangers)
+        units[indices] = e_step(self._spec.graph, self._leaders)(self.arrays, *inputs)[0].reshape(len(indices), -1)
+
+    def find_first_candidates(self) -> np.ndarray:
+        """One row per point; who is whose neighbour is left to whoever knows the candidates of all points."""
+        if self._units is None:
+            self._units = self._new_table("int32")
+            self._find_first()
+        return self._units
+
     def end_iteration(self) -> None:
         """Learn the neighbourhoods from the candidates of all points; as for the rest see `ExactEngine`."""
         self.compute_derived()
@@ -150,13 +196,17 @@ class TruncatedEngine(Weights):
         One exact pass finds the first candidates: without it the search would start from nowhere.
         """
         if self._units is None:
-            self._units = self._new_table("int32")
-            if self._settings.start == "walk" and len(self.W) > first_candidates.SAMPLE:
-                self._walk()
-            else:
-                self._start_from().find_best(self._data, self._labels, self._units)
+            self.find_first_candidates()
             self.end_iteration()
+        assert self._units is not None
         return self._units
+
+    def _find_first(self) -> None:
+        assert self._units is not None
+        if self._settings.start == "walk" and len(self.W) > first_candidates.SAMPLE:
+            self._walk()
+        else:
+            self._start_from().find_best(self._data, self._labels, self._units)
 
     def _start_from(self) -> FirstCandidates:
         return FirstCandidates(self._spec, self.arrays, self._A, self._network_inputs[0])
@@ -166,7 +216,7 @@ class TruncatedEngine(Weights):
         assert self._units is not None
         start = self._start_from()
         neighbours = start.neighbours_of_fields(min(first_candidates.NEIGHBOURS, len(self.W) - 1))
-        self._neighbours = neighbours[:, : self._neighbours.shape[1]].copy()
+        self._neighbours[:] = neighbours[:, : self._neighbours.shape[1]]
         sample = start.of_some(np.arange(len(self.W))[:: -(-len(self.W) // first_candidates.SAMPLE)])
         n_points = self._data.n_points
         for first in range(0, n_points, self._at_once):
@@ -174,7 +224,8 @@ class TruncatedEngine(Weights):
             points = self._data.take(chunk, self._spec.dtype)
             units = sample.best(points, self._labels[chunk], np.empty((len(chunk), self._size), np.int32))
             for _ in range(first_candidates.ROUNDS):
-                inputs = self._search_inputs(points, self._labels[chunk], units, neighbours=neighbours)
+                labels, nobody = self._labels[chunk], np.empty((len(chunk), 0), np.int32)
+                inputs = self._search_inputs(points, labels, units, neighbours=neighbours, strangers=nobody)
                 units = e_step(self._spec.graph, self._leaders)(self.arrays, *inputs)[0]
             self._units[chunk] = units
 
@@ -197,18 +248,26 @@ class TruncatedEngine(Weights):
         units: np.ndarray,
         search: bool = True,
         neighbours: np.ndarray | None = None,
+        strangers: np.ndarray | None = None,
     ) -> list[Any]:
         rows, size = units.shape
         C = len(self.W) // self._G
-        n_strangers = self._settings.strangers if search else 0
-        strangers = self._rng.integers(C, size=(rows, n_strangers), dtype=np.int32)
-        strangers += C * (np.arange(rows, dtype=np.int32) % self._G)[:, None]  # each from the member's own units
+        if strangers is None:
+            strangers = self.strangers(self._rng, len(labels), search)
+        strangers = (
+            strangers + C * (np.arange(rows, dtype=np.int32) % self._G)[:, None]
+        )  # each from the member's own units
         if neighbours is None:
             neighbours = self._neighbours if search else self._neighbours[:, :0]
         starts = np.arange(rows + 1, dtype=np.int64) * size
         label_inputs = self._spec.label_inputs(labels, len(self.R))
         search_inputs = [units, neighbours, strangers, starts]
         return [*as_arrays(points), *label_inputs, self._A, self._network_inputs[0], *search_inputs]
+
+    def strangers(self, rng: np.random.Generator, n_points: int, search: bool = True) -> np.ndarray:
+        """Random units, one row per point and member."""
+        shape = (n_points * self._G, self._settings.strangers if search else 0)
+        return rng.integers(len(self.W) // self._G, size=shape, dtype=np.int32)
 
     def state(self) -> dict[str, np.ndarray]:
         return {"units": self._current_units(), "neighbours": self._neighbours}

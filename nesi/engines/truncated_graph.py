@@ -7,7 +7,7 @@ from functools import cache
 import pytensor.tensor as pt
 
 from nesi import equations
-from nesi.engines import sparse_kernels, truncated_search, truncated_update
+from nesi.engines import sparse_kernels, truncated_proposal, truncated_search, truncated_update
 from nesi.engines.backend import CompiledFunction, Expression, state_variable
 from nesi.engines.exact_graph import common_drive
 from nesi.engines.specification import GraphSpec
@@ -78,6 +78,25 @@ def training_step(spec: GraphSpec, learn: str, leaders: int) -> CompiledFunction
     return CompiledFunction(
         "the truncated training step", spec.backend, inputs, [units, s, bound, self_labeled], state, updates
     )
+
+
+@cache
+def proposal_step(spec: GraphSpec, leaders: int) -> CompiledFunction:
+    """The same for both layers, without changing anything."""
+    graph = TruncatedGraph(spec)
+    dtype = spec.dtype
+    epsilon_W, epsilon_R = pt.vector("epsilon_W", dtype=dtype), pt.vector("epsilon_R", dtype=dtype)
+    threshold = pt.scalar("threshold", dtype=dtype)
+    units, s, bound = graph.search(leaders)
+    active = [rows_of.reshape((graph.top_down.labels.shape[0], -1)) for rows_of in (units, s)]
+    of_W = truncated_proposal.ProposedRows(spec.sparse)(graph.state["W"], epsilon_W, *active, *graph.seen)
+    columns, rows = units.flatten().astype("int64"), pt.repeat(pt.arange(units.shape[0]), units.shape[1])
+    activities = SparseActivities(graph.top_down, s.flatten(), columns, graph.starts, rows)
+    t, self_labeled = graph.top_down.taught(activities.inferred_class(), threshold, epsilon_R)
+    of_R = [step.astype(dtype) for step in activities.change_of_R(t, epsilon_R)]
+    inputs = [*graph.search_inputs, epsilon_W, epsilon_R, threshold]
+    outputs = [units, bound, self_labeled, *of_W, *of_R]
+    return CompiledFunction("the truncated proposal", spec.backend, inputs, outputs, graph.state)
 
 
 @cache

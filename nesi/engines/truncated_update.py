@@ -44,7 +44,7 @@ class UpdateActiveRows(Op):
             else:
                 after = np.append(np.cumprod((1 - steps)[::-1])[::-1][1:], 1)
                 gains = steps * after
-            learned = sum(gain * _dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True))
+            learned = sum(gain * dense_row(points, n, W.shape[1]) for gain, n in zip(gains, n_active, strict=True))
             W[c] += learned - gains.sum() * W[c]
             log_W[c] = np.log(W[c]) - reference
             W_sum[c], log_W_sum[c] = W[c].sum(dtype=np.float64), log_W[c].sum(dtype=np.float64)
@@ -52,7 +52,7 @@ class UpdateActiveRows(Op):
             storage[0] = value
 
 
-def _dense_row(points: Any, n: Any, D: int) -> np.ndarray:
+def dense_row(points: Any, n: Any, D: int) -> np.ndarray:
     if len(points) == 1:
         return points[0][n]
     data, columns, row_starts = points
@@ -63,7 +63,7 @@ def _dense_row(points: Any, n: Any, D: int) -> np.ndarray:
 
 
 @njit
-def _points_of_units(units, s, C):  # type: ignore[no-untyped-def]
+def points_of_units(units, s, C):  # type: ignore[no-untyped-def]
     """The points that activate each unit, in their order, and how much: counting sort."""
     starts = np.zeros(C + 1, dtype=np.int64)
     for n in range(units.shape[0]):
@@ -123,7 +123,7 @@ def _add_sparse_rows(row, forgotten, point, gain, points):  # type: ignore[no-un
 def _update_kernel(sequential: bool, add_rows: Callable[..., Any]) -> Callable[..., Any]:
     @parallel_njit
     def update(W, log_W, W_sum, log_W_sum, reference, epsilon, units, s, *points):  # type: ignore[no-untyped-def]
-        starts, point, gain = _points_of_units(units, s, W.shape[0])
+        starts, point, gain = points_of_units(units, s, W.shape[0])
         for c in prange(W.shape[0]):
             first, last = starts[c], starts[c + 1]
             if first < last:
@@ -140,12 +140,12 @@ def _update_kernel(sequential: bool, add_rows: Callable[..., Any]) -> Callable[.
     return update
 
 
-_ADD_ROWS = {False: _add_dense_rows, True: _add_sparse_rows}
+ADD_ROWS = {False: _add_dense_rows, True: _add_sparse_rows}
 register_kernel(
     UpdateActiveRows,
-    lambda op: _update_kernel(op.rule == "sequential", _ADD_ROWS[op.sparse]),
-    *_ADD_ROWS.values(),
-    _points_of_units,
+    lambda op: _update_kernel(op.rule == "sequential", ADD_ROWS[op.sparse]),
+    *ADD_ROWS.values(),
+    points_of_units,
     log_and_sum,
     _update_kernel,
 )

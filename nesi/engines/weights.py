@@ -48,6 +48,22 @@ class Weights:
         self.arrays |= {"log_W": log_W, "reference": reference, "smallest": smallest, **sums}
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """C and D."""
+        C, D = self.arrays["W"].shape
+        return C, D
+
+    def replace_rows(self, rows: np.ndarray, W: np.ndarray, R: np.ndarray) -> None:
+        """Other values for some rows of W, and for R; what follows from them is computed again."""
+        arrays = self.arrays
+        arrays["W"][rows] = W
+        arrays["R"][...] = R
+        log_W = np.log(W) - arrays["reference"]
+        arrays["log_W"][rows] = log_W
+        arrays["W_sum"][rows] = W.sum(axis=1, dtype="float64")
+        arrays["log_W_sum"][rows] = log_W.sum(axis=1, dtype="float64")
+
+    @property
     def W(self) -> np.ndarray:
         return np.asarray(self.arrays["W"])
 
@@ -76,6 +92,17 @@ class ExcessWeights:
         sums, lazy = summed_up(V)
         excess = V.sum(axis=0, dtype="float64")
         self.arrays |= {"V": V, "scale": np.ones(V.shape[1]), "sums": sums, "excess": excess, "lazy": lazy}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        D, C = self.arrays["V"].shape
+        return C, D
+
+    def replace_rows(self, rows: np.ndarray, W: np.ndarray, R: np.ndarray) -> None:
+        """As `Weights.replace_rows`."""
+        self.arrays["V"][:, rows] = (W - np.asarray(1, self._dtype)).T / self.arrays["scale"][rows].astype(self._dtype)
+        self.arrays["R"][...] = R
+        self.compute_derived()
 
     @property
     def W(self) -> np.ndarray:

@@ -24,13 +24,13 @@ def execute_on_cluster(
     tasks: list[RunTask], data: RunData, listener: Listener, stop: StopRequest, address: str, token: str
 ) -> None:
     """Send every run to the scheduler at `address`. A killed worker costs one run's time: Dask repeats the run."""
-    client = _connect(address)
+    client = connect(address)
     topic = f"nesi-{uuid.uuid4().hex}"
     arrived: queue.Queue[Any] = queue.Queue()
     waiting: dict[str, tuple[RunTask, Any]] = {}
     attempts: dict[str, int] = {}
     try:
-        _check_workers(client)
+        check_workers(client)
         client.subscribe_topic(topic, lambda event: arrived.put(("progress", event[1])))
         scattered = _scatter(client, data)
 
@@ -79,7 +79,8 @@ def execute_on_cluster(
         _leave(client, topic, [future for _, future in waiting.values()])
 
 
-def _connect(address: str) -> Any:
+def connect(address: str, patience: float | None = None) -> Any:
+    """`patience`: seconds to wait for a scheduler, and for workers, that may be starting again."""
     try:
         from distributed import Client
         from distributed.security import Security
@@ -90,14 +91,14 @@ def _connect(address: str) -> Any:
     if address.startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
         raise NesiError(f"{address} needs certificates, and Dask is told of none; docs/cluster.md shows how.")
     try:
-        client = Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+        client = Client(address, timeout=patience or SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise NesiError(
             f"no Dask scheduler answers at {address!r} ({reason}); check the address, or start one: `dask scheduler`."
         ) from None
     try:
-        client.wait_for_workers(1, timeout=SECONDS_TO_CONNECT)
+        client.wait_for_workers(1, timeout=patience or SECONDS_TO_CONNECT)
     except (OSError, TimeoutError):
         client.close()
         raise NesiError(
@@ -106,7 +107,7 @@ def _connect(address: str) -> Any:
     return client
 
 
-def _check_workers(client: Any) -> None:
+def check_workers(client: Any) -> None:
     """Every worker must have this very version; asked in words that a worker without it understands as well."""
     answers = client.run(eval, "__import__('nesi').__version__", on_error="return")
     for worker, answer in sorted(answers.items()):

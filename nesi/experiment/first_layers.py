@@ -91,7 +91,7 @@ def reserved(lock_file: Path, should_stop: Callable[[], bool]) -> Iterator[bool]
 
 def has_common_first_layer(parameters: ExperimentParameters, n_classes: int) -> bool:
     """Whether no label has a say in the first layer: greedy training that does not start from labeled class means."""
-    return parameters.greedy and not _starts_from_labels(parameters, n_classes)
+    return parameters.greedy and parameters.distribute == "runs" and not _starts_from_labels(parameters, n_classes)
 
 
 def learns_side_by_side(parameters: ExperimentParameters, network: str, n_classes: int) -> bool:
@@ -108,7 +108,7 @@ def could_learn_side_by_side(parameters: ExperimentParameters, network: str, n_c
     p = parameters
     alone = p.mode != "paper" or get_network(network).recurrent or p.field_labels is not None or p.train_size
     ends_by_itself = p.greedy or p.stopping or p.tolerance is not None
-    elsewhere = p.inference != "exact" or p.committee > 1
+    elsewhere = p.inference != "exact" or p.committee > 1 or p.distribute == "data"
     other_classes = p.label_noise is not None or p.R_init not in (None, "uniform")
     return not (alone or ends_by_itself or elsewhere or other_classes or _starts_from_labels(p, n_classes))
 

@@ -37,6 +37,7 @@ from nesi.threads import limited_threads
 from nesi.trained import TrainedNetwork
 from nesi.training.side_by_side import SideBySideTrainer
 from nesi.training.stopping import longer_or_faster, self_labeling_advice
+from nesi.training.team import Team
 from nesi.training.trainer import Trainer
 
 
@@ -50,8 +51,9 @@ def train_run(
     report: Callable[[Progress], None],
     should_stop: Callable[[], bool],
     warn: Callable[[str], None] = lambda sentence: None,
+    team: Team | None = None,
 ) -> RunResult:
-    """Execute the run from its checkpoint, or from the start if there is none."""
+    """Execute the run from its checkpoint, or from the start if there is none; `team`: who trains it together."""
     with limited_threads(task.parameters.threads):
         started = time.perf_counter()
         points = choose_points(task, data)
@@ -60,7 +62,7 @@ def train_run(
         if task.parameters.field_labels is not None:
             trainer = field_label_trainer(task, data, X_train, data.y_train[points.training])
         else:
-            trainer = trainer_of_run(task, X_train, labels, data.n_classes)
+            trainer = trainer_of_run(task, X_train, labels, data.n_classes, team)
         run = RunInProgress(task, _with_test_set(data, points), trainer, report, should_stop, started)
         if isinstance(trainer, SideBySideTrainer) and task.checkpoint:
             run.train_beside_others(warn)

@@ -25,6 +25,7 @@ from nesi.experiment.likeness import QUANTILES
 from nesi.experiment.local import StopRequest, execute_here, execute_on_workers
 from nesi.experiment.predictions import about_data, write_predictions
 from nesi.experiment.progress import ProgressDisplay
+from nesi.experiment.shared_runs import execute_shared, number_of_workers, teams_of
 from nesi.experiment.shown_points import content_of
 from nesi.experiment.tasks import Progress, RunResult, RunTask
 from nesi.storage.arrays import save_arrays
@@ -77,6 +78,8 @@ def run_experiment(
         if parameters.threads is None:
             one_at_a_time = workers is None and scheduler is None
             parameters = parameters.changed(threads=sensible_threads(parameters, data, one_at_a_time))
+        if parameters.distribute == "data" and parameters.parts is None:
+            parameters = parameters.changed(parts=number_of_workers(workers, scheduler))
         tasks = all_tasks(parameters, data, place)
         kept = parameters if stored is None else parameters.widened(stored, all_labels(parameters, data))
         _prepare_directory(kept, place, describe_dataset(dataset, data))
@@ -94,7 +97,10 @@ def run_experiment(
             writer.display.say(held_out)
         try:
             with stop.listening():
-                if scheduler is not None and pending:
+                if parameters.distribute == "data" and pending:
+                    with teams_of(workers, scheduler, parameters.threads) as teams:
+                        execute_shared(pending, data, writer, stop, teams)
+                elif scheduler is not None and pending:
                     token = uuid.uuid4().hex
                     write_text(place.cluster_token_file, token)
                     execute_on_cluster(pending, data, writer, stop, scheduler, token)
@@ -199,6 +205,8 @@ def _settle_parameters(
         raise NesiError(f"{directory} holds records but no params.yaml to compare with; choose another --out.")
     if given.threads is None and stored is not None:
         given = given.changed(threads=stored.threads)
+    if given.distribute == "data" and given.parts is None and stored is not None:
+        given = given.changed(parts=stored.parts)
     if stored is not None and (difference := first_difference(stored, given)):
         raise NesiError(
             f"{directory} was started with other parameters: {difference}; "

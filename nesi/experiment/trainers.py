@@ -12,18 +12,20 @@ from nesi.experiment.tasks import RunTask, training_settings
 from nesi.observations import Observations
 from nesi.seeds import random_stream
 from nesi.training.initialization import Start, resolved_start
+from nesi.training.shared import SharedTrainer
 from nesi.training.side_by_side import SideBySideTrainer
+from nesi.training.team import Team
 from nesi.training.trainer import Trainer
 
 
-def trainer_of_run(task: RunTask, X: Any, labels: np.ndarray, n_classes: int) -> Trainer:
+def trainer_of_run(task: RunTask, X: Any, labels: np.ndarray, n_classes: int, team: Team | None = None) -> Trainer:
     """With the random stream of the run; or of its first layer, where all networks of a run have that in common."""
     parameters = task.parameters
     stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
     if has_common_first_layer(parameters, n_classes) or could_learn_side_by_side(parameters, task.network, n_classes):
         stream = ("first layer", parameters.dataset, 0 if parameters.share_first_layer else task.run)
     rng = random_stream(parameters.seed, *stream)
-    return new_trainer(parameters, task.network, X, labels, n_classes, rng, task.run)
+    return new_trainer(parameters, task.network, X, labels, n_classes, rng, task.run, team)
 
 
 def new_trainer(
@@ -34,6 +36,7 @@ def new_trainer(
     n_classes: int,
     rng: np.random.Generator,
     run: int,
+    team: Team | None = None,
 ) -> Trainer:
     """`parameters` have the overrides of the cell; `run` chooses among the files that weights may start from."""
     settings, legacy = training_settings(parameters, network), parameters.legacy
@@ -48,6 +51,9 @@ def new_trainer(
         from nesi.legacy.training import LegacyTrainer
 
         return LegacyTrainer(settings, X, labels, n_classes, rng, W_init, R_init, legacy)
+    if team is not None:
+        parts = parameters.parts or team.size
+        return SharedTrainer(settings, X, labels, n_classes, rng, W_init, R_init, team=team, parts=parts)
     if learns_side_by_side(parameters, network, n_classes):
         return SideBySideTrainer(settings, X, labels, n_classes, rng, W_init, R_init)
     return Trainer(settings, X, labels, n_classes, rng, W_init, R_init)

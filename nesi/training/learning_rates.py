@@ -25,10 +25,14 @@ class Lesson:
         labels_mean: LabelModel,
         weights: np.ndarray | None,
         seen: tuple[float, float] | None,
+        parts: int = 1,
     ) -> None:
-        """`weights`: how often each point counts, None for once; `seen`: N and L, if this is a part of the data."""
+        """`weights`: how often each point counts, None for once; `seen`: N and L, if this is a part of the data.
+
+        `parts`: mini-batches that are learned from at the same time.
+        """
         self.data, self.labels, self.labels_mean, self.weights = data, labels, labels_mean, weights
-        self._settings, self._K = settings, n_classes
+        self._settings, self._K, self._n_parts = settings, n_classes, parts
         self._self_labeling = get_network(settings.network).self_labeling
         counts = np.ones(len(labels)) if weights is None else weights
         self._heaviest = counts.max(initial=0)
@@ -64,11 +68,13 @@ class Lesson:
         # The exact engine keeps C activities per point; the truncated one wants every row of W to change at most once
         # or twice per batch, as going through W costs more than the few candidates of a point.
         most = 1000 if settings.inference == "exact" else max(1000, settings.C // 2)
+        if self._n_parts > 1 and settings.inference == "truncated":  # rows of W travel: the fewer rounds, the better
+            most = max(1000, _INPUTS_OF_A_BATCH // self.data.n_features)
         if not self.data.sparse:  # the points of a batch are floats, twice: as they are, and normalised
             most = min(most, max(1000, _INPUTS_OF_A_BATCH // self.data.n_features))
         if len(self.labels_mean.meanings) > 1000:  # every label of a batch is a row of a table as long as W
             most = 1000
-        return int(np.clip(0.05 * n_points / fastest, 1, most))
+        return int(np.clip(0.05 * n_points / fastest / self._n_parts, 1, most))
 
     def _check_stability(self, size: int) -> None:
         """The summed rule overshoots if the weights could lose more than all they have in one step."""

@@ -68,13 +68,13 @@ class Trainer:
         """
         self.settings, self._rng = settings, rng
         self._network = get_network(settings.network)
-        data = Observations(X, settings.A)
+        data = self._observed(X)
         weights = None if sample_weight is None else checked_weights(sample_weight, data.n_points)
         of_classes = label_model(n_classes, settings.class_prior, settings.label_noise)
         numbers, classes, labels_mean = read_labels(labels, data.n_points, of_classes)
         if settings.training == "em" and not labels_mean.certain:
             raise NesiError("training is 'em', which is for labels that name a class for certain; use 'online'.")
-        self._lesson = Lesson(settings, n_classes, data, numbers, labels_mean, weights, seen)
+        self._lesson = self._new_lesson(n_classes, data, numbers, labels_mean, weights, seen)
         self.starts = start_names(W_init, R_init, classes, n_classes, settings)
         self._about: dict[str, Any] = {}
         self._phase_ends: list[int] = []
@@ -90,6 +90,12 @@ class Trainer:
         self.converged_at: int | None = None
         self.history: dict[str, list[float]] = {"log_likelihood": [], "self_labeled": [], "seconds": []}
         self._phase = self._new_phase()
+
+    def _observed(self, X: Any) -> Observations:
+        return Observations(X, self.settings.A)
+
+    def _new_lesson(self, n_classes: int, data: Observations, labels: np.ndarray, *rest: Any) -> Lesson:
+        return Lesson(self.settings, n_classes, data, labels, *rest)
 
     @property
     def _spec(self) -> NetworkSpec:
