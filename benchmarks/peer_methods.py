@@ -44,9 +44,11 @@ class Points:
 
     @cached_property
     def scaled(self) -> tuple[Any, Any]:
-        """With the same largest value for images and texts."""
-        largest = self.X.max()
-        return self.X / np.float32(largest), self.X_test / np.float32(largest)
+        """Texts of length 1, as usual; images from 0 to 1."""
+        if sp.issparse(self.X):
+            return normalize(self.X), normalize(self.X_test)
+        largest = np.float32(self.X.max())
+        return self.X / largest, self.X_test / largest
 
 
 class Method(NamedTuple):
