@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from data_tools.dataset import Dataset
 from data_tools.rows_on_disk import parts_of
 from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
@@ -31,7 +32,7 @@ class Cell(NamedTuple):
     labels: int
 
 
-def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any:
+def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Dataset:
     """The data set that the parameters name, from `data_dir`, $NESI_DATA or the user's cache."""
     import data_tools
 
@@ -48,7 +49,7 @@ def load_dataset(parameters: ExperimentParameters, data_dir: Path | None) -> Any
     return dataset
 
 
-def run_data(parameters: ExperimentParameters, dataset: Any) -> RunData:
+def run_data(parameters: ExperimentParameters, dataset: Dataset) -> RunData:
     content = has_content(dataset.X_train)
     if not content.any():
         raise NesiError(f"every training point of {parameters.dataset} is zero in every input: nothing to learn.")
@@ -150,7 +151,7 @@ def sensible_threads(parameters: ExperimentParameters, data: RunData, one_at_a_t
     return threads_for(data.X_train, parameters.C * parameters.committee) if one_at_a_time else 1
 
 
-def describe_dataset(dataset: Any, data: RunData) -> DatasetDescription:
+def describe_dataset(dataset: Dataset, data: RunData) -> DatasetDescription:
     sha = hashlib.sha256()
     for array in (data.y_train, data.y_test):
         sha.update(np.ascontiguousarray(array, dtype="<i8").tobytes())

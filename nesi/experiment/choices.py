@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.dataset import Dataset
 from nesi.automatic import Choice, Facts, choices
 from nesi.config.left_out import CHOSEN
 from nesi.config.parameters import ExperimentParameters
@@ -19,7 +20,7 @@ def still_open(parameters: ExperimentParameters) -> bool:
     return any(not reason for reason in parameters.automatic.values())
 
 
-def with_choices(parameters: ExperimentParameters, dataset: Any) -> ExperimentParameters:
+def with_choices(parameters: ExperimentParameters, dataset: Dataset) -> ExperimentParameters:
     """The parameters with everything chosen; what depends on the number of labels is in overrides."""
     if not still_open(parameters):
         return parameters
@@ -85,7 +86,7 @@ def _given(parameters: ExperimentParameters) -> dict[str, Any]:
     return given
 
 
-def _facts(parameters: ExperimentParameters, dataset: Any, entry: int | str) -> Facts:
+def _facts(parameters: ExperimentParameters, dataset: Dataset, entry: int | str) -> Facts:
     """With as many training points and labels as a run will have."""
     content = has_content(dataset.X_train)
     y = np.asarray(dataset.y_train)

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.dataset import Dataset
 from nesi.config.parameters import ExperimentParameters
 from nesi.config.sections import TuningOptions
 from nesi.errors import NesiError
 from nesi.networks import get_network
 
 
-def complete_options(parameters: ExperimentParameters, dataset: Any) -> TuningOptions:
+def complete_options(parameters: ExperimentParameters, dataset: Dataset) -> TuningOptions:
     """The section `tuning` with its gaps filled: labels as the file has at most, and a grid of some twenty trials."""
     given = parameters.tuning or TuningOptions()
     return given.model_copy(
@@ -23,7 +24,7 @@ def complete_options(parameters: ExperimentParameters, dataset: Any) -> TuningOp
     )
 
 
-def _labels(parameters: ExperimentParameters, dataset: Any) -> int:
+def _labels(parameters: ExperimentParameters, dataset: Dataset) -> int:
     available = int(np.count_nonzero(np.asarray(dataset.y_train) >= 0))
     most = max(available if entry == "all" else entry for entry in parameters.labels)
     if most < 2:
@@ -31,7 +32,7 @@ def _labels(parameters: ExperimentParameters, dataset: Any) -> int:
     return min(most, available)
 
 
-def _grid(parameters: ExperimentParameters, dataset: Any) -> dict[str, list[Any]]:
+def _grid(parameters: ExperimentParameters, dataset: Dataset) -> dict[str, list[Any]]:
     n_train, inputs = dataset.X_train.shape
     C, A, rate = parameters.C, parameters.A, parameters.epsilon_W
     fewest, most = len(dataset.class_names), max(n_train // 2, C)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.dataset import Matrix
 from nesi.config.parameters import ExperimentParameters
 from nesi.errors import NesiError
 from nesi.experiment.tasks import RunData, RunTask, training_settings
@@ -18,7 +19,7 @@ from nesi.seeds import random_stream
 from nesi.storage.arrays import Arrays
 
 
-def field_label_trainer(task: RunTask, data: RunData, X: Any, classes: np.ndarray) -> FieldLabelTrainer:
+def field_label_trainer(task: RunTask, data: RunData, X: Matrix, classes: np.ndarray) -> FieldLabelTrainer:
     """`classes`: of the points in X, for the oracle."""
     parameters = task.parameters
     options = parameters.field_labels

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from data_tools.dataset import Dataset, Matrix
 from data_tools.rows_on_disk import chosen_rows
 from nesi.errors import NesiError
 from nesi.experiment.cells import all_tasks, load_dataset, run_data
@@ -34,7 +34,7 @@ class FinishedRun:
     record: Record
     task: RunTask  # with the parameters of its cell and of its run
     data: RunData
-    dataset: Any  # as data_tools loads it
+    dataset: Dataset  # as data_tools loads it
 
     @property
     def name(self) -> str:
@@ -49,13 +49,13 @@ class FinishedRun:
         return choose_points(self.task, self.data)
 
     @cached_property
-    def training_set(self) -> tuple[Any, np.ndarray]:
+    def training_set(self) -> tuple[Matrix, np.ndarray]:
         """X and labels (-1: unlabeled)."""
         training = self.points.training
         return chosen_rows(self.data.X_train, training), mask_labels(self.data.y_train, self.points.labeled)[training]
 
     @cached_property
-    def test_set(self) -> tuple[Any, np.ndarray]:
+    def test_set(self) -> tuple[Matrix, np.ndarray]:
         """X and classes."""
         test = self.points.test
         return chosen_rows(self.data.X_test, test), self.data.y_test[test]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from data_tools.dataset import Matrix
 from nesi.trained import TrainedNetwork
 
 QUANTILES = "log_likelihood_quantiles"
@@ -13,7 +12,7 @@ _MOST_POINTS = 10_000
 _STEPS = 1000
 
 
-def log_likelihood_quantiles(network: TrainedNetwork, X: Any) -> np.ndarray:
+def log_likelihood_quantiles(network: TrainedNetwork, X: Matrix) -> np.ndarray:
     """The likelihoods of the training points in a thousand steps, without their labels, of 10000 of them at most."""
     rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _MOST_POINTS)).astype(np.int64))
     return np.quantile(network.log_likelihood(X[rows]), np.linspace(0, 1, _STEPS + 1))

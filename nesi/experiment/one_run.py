@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import nesi
+from data_tools.dataset import Matrix
 from data_tools.rows_on_disk import chosen_rows
 from nesi.errors import NesiError
 from nesi.experiment.field_runs import about_field_labels, field_label_trainer
@@ -94,7 +94,7 @@ def train_run(
         return result
 
 
-def _training_set(data: RunData, points: PointList) -> tuple[Any, np.ndarray]:
+def _training_set(data: RunData, points: PointList) -> tuple[Matrix, np.ndarray]:
     """Inputs and labels (-1 = unlabeled)."""
     training = points.training
     X = data.X_train if len(training) == len(data.y_train) else chosen_rows(data.X_train, training)
@@ -233,7 +233,7 @@ class RunInProgress:
 
     # ---- the result ------------------------------------------------------------------------------------------------
 
-    def result(self, network: TrainedNetwork, X_train: Any, labels: np.ndarray, labeled: np.ndarray) -> RunResult:
+    def result(self, network: TrainedNetwork, X_train: Matrix, labels: np.ndarray, labeled: np.ndarray) -> RunResult:
         task, data, trainer, parameters = self.task, self.data, self.trainer, self.task.parameters
         log_likelihood = float(np.mean(network.log_likelihood(X_train, labels)))
         test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from data_tools import Preprocessing, preprocessing_of
+from data_tools.dataset import Dataset, Matrix
 from data_tools.rows_on_disk import chosen_rows
 from nesi.errors import NesiError
 from nesi.experiment.likeness import QUANTILES, are_unlike, share_less_likely
@@ -23,7 +24,7 @@ from nesi.storage.records import write_text
 from nesi.trained import TrainedNetwork
 
 
-def about_data(dataset: Any) -> dict[str, Any]:
+def about_data(dataset: Dataset) -> dict[str, Any]:
     """What is stored with the weights: the names of the classes, and how files become inputs."""
     return {
         "class_names": [str(name) for name in dataset.class_names],
@@ -125,7 +126,7 @@ class Predictor:
         X, names = load_new(new_data, self.preprocessing)
         return self.predict(X, names)
 
-    def predict(self, X: Any, names: Sequence[str]) -> Predictions:
+    def predict(self, X: Matrix, names: Sequence[str]) -> Predictions:
         filled = np.flatnonzero(has_content(X))
         prior = label_model(self.network.n_classes, self.network.class_prior).prior
         posterior = np.tile(prior, (X.shape[0], 1))
@@ -147,14 +148,14 @@ def kept_run(directory: ExperimentDirectory, run: str | None) -> str:
     return run or kept[0]
 
 
-def write_predictions(directory: ExperimentDirectory, dataset: Any, run: str | None = None) -> Path | None:
+def write_predictions(directory: ExperimentDirectory, dataset: Dataset, run: str | None = None) -> Path | None:
     """The file with predictions for the training points that nobody has labeled, if there are any."""
     unlabeled = np.flatnonzero(np.asarray(dataset.y_train) < 0)
     if not len(unlabeled):
         return None
     predictor = Predictor.load(directory.path, run)
     known = dataset.point_names
-    names = [known[row] if known is not None else str(row) for row in unlabeled]
+    names = [known[row] if known is not None else str(row) for row in unlabeled.tolist()]
     write_text(directory.predictions_file, predictor.predict(chosen_rows(dataset.X_train, unlabeled), names).to_csv())
     return directory.predictions_file
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from data_tools.dataset import Dataset
 from nesi.config.parameters import ExperimentParameters, first_difference
 from nesi.errors import NesiError
 from nesi.experiment.cells import (
@@ -133,7 +133,7 @@ class ResultWriter:
         total: int,
         pending: list[RunTask],
         quiet: bool,
-        dataset: Any,
+        dataset: Dataset,
         source: str,
     ) -> None:
         self._directory = directory
@@ -174,7 +174,7 @@ class ResultWriter:
         self.display.warn(sentence)
 
 
-def _about_the_test_set(dataset: Any) -> str | None:
+def _about_the_test_set(dataset: Dataset) -> str | None:
     """What became of the labels in own data that has no test set of its own."""
     left = int((dataset.y_train >= 0).sum())
     if dataset.held_out is None or not left:

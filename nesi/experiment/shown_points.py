@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.dataset import Dataset, Matrix
 from data_tools.errors import DataError
 from data_tools.own_folders import read_text
 from nesi.experiment.likeness import are_unlike, share_less_likely
@@ -52,9 +53,9 @@ class ShownPoints:
 def shown_points(
     network: TrainedNetwork,
     quantiles: np.ndarray,
-    X_train: Any,
+    X_train: Matrix,
     labels: np.ndarray,
-    X_test: Any,
+    X_test: Matrix,
     y_test: np.ndarray,
     test_posterior: np.ndarray | None,
 ) -> Arrays:
@@ -126,14 +127,14 @@ class _Found:
         return np.concatenate(self._log_likelihood)
 
 
-def _look_at(network: TrainedNetwork, X: Any, rows: np.ndarray) -> _Found:
+def _look_at(network: TrainedNetwork, X: Matrix, rows: np.ndarray) -> _Found:
     found = _Found(network.R)
     for chunk, inference in network.inferences(X[rows]):
         found.add(rows[chunk], *inference)
     return found
 
 
-def _spread_out(X: Any, most: int) -> np.ndarray:
+def _spread_out(X: Matrix, most: int) -> np.ndarray:
     """Rows that have content, of some that are evenly spread over all of them."""
     rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], most)).astype(np.int64))
     return rows[has_content(X[rows])] if len(rows) else rows
@@ -158,9 +159,9 @@ def _about_points(
     network: TrainedNetwork,
     quantiles: np.ndarray,
     shown: ShownPoints,
-    X_train: Any,
+    X_train: Matrix,
     labels: np.ndarray,
-    X_test: Any,
+    X_test: Matrix,
     test_posterior: np.ndarray | None,
 ) -> Arrays:
     """What the network says about each of them, and the label that it was given."""
@@ -189,7 +190,7 @@ def within_data_set(arrays: Arrays, points: PointList) -> np.ndarray:
     return rows
 
 
-def content_of(dataset: Any, source: str, arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
+def content_of(dataset: Dataset, source: str, arrays: Arrays) -> tuple[Arrays, dict[str, Any]]:
     """Pictures, or the strongest inputs, and the names of the points, whose rows count within the whole data set.
 
     Texts whose files are in the folder `source` begin as they were written.
@@ -198,8 +199,9 @@ def content_of(dataset: Any, source: str, arrays: Arrays) -> tuple[Arrays, dict[
     parts = [(dataset.X_train, ~of_test_set), (dataset.X_test, of_test_set)]
     names: list[str | None] = [None] * len(rows)
     for known, these in ((dataset.point_names, ~of_test_set), (dataset.test_point_names, of_test_set)):
-        for place in np.flatnonzero(these) if known is not None else ():
-            names[place] = str(known[rows[place]])
+        if known is not None:
+            for place in np.flatnonzero(these):
+                names[place] = str(known[int(rows[place])])
     about = {"names": names, "texts": [_beginning(dataset, source, name) for name in names]}
     if dataset.image_shape:
         pictures = np.zeros((len(rows), dataset.X_train.shape[1]), dtype=np.uint8)
@@ -215,7 +217,7 @@ def content_of(dataset: Any, source: str, arrays: Arrays) -> tuple[Arrays, dict[
     return {"point_inputs": inputs.astype(np.int64), "point_strengths": strengths}, about
 
 
-def _beginning(dataset: Any, source: str, name: str | None) -> str | None:
+def _beginning(dataset: Dataset, source: str, name: str | None) -> str | None:
     """Of a text that was read from a file."""
     file = Path(source) / (name or "")
     if dataset.vocabulary is None or name is None or not file.is_file():
@@ -227,7 +229,7 @@ def _beginning(dataset: Any, source: str, name: str | None) -> str | None:
     return text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} ..."
 
 
-def _strongest(X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _strongest(X: Matrix) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The inputs of each row with the largest values."""
     for row in range(X.shape[0]):
         values = np.asarray(X[[row]].toarray() if hasattr(X, "toarray") else X[row], dtype=np.float64).ravel()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from data_tools.dataset import Matrix
 from nesi.config.network_parameters import NetworkParameters
 from nesi.config.parameters import ExperimentParameters
 from nesi.networks import get_network, training_phases
@@ -82,9 +83,9 @@ class RunData:
     `y_test` for the final test error only. A training point without content has no label here, and is left out."""
 
     name: str
-    X_train: Any
+    X_train: Matrix
     y_train: np.ndarray
-    X_test: Any
+    X_test: Matrix
     y_test: np.ndarray
     n_classes: int
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from data_tools.dataset import Matrix
 from nesi.config.parameters import ExperimentParameters
 from nesi.experiment.first_layers import could_learn_side_by_side, has_common_first_layer, learns_side_by_side
 from nesi.experiment.tasks import RunTask, training_settings
@@ -18,7 +17,7 @@ from nesi.training.team import Team
 from nesi.training.trainer import Trainer
 
 
-def trainer_of_run(task: RunTask, X: Any, labels: np.ndarray, n_classes: int, team: Team | None = None) -> Trainer:
+def trainer_of_run(task: RunTask, X: Matrix, labels: np.ndarray, n_classes: int, team: Team | None = None) -> Trainer:
     """With the random stream of the run; or of its first layer, where all networks of a run have that in common."""
     parameters = task.parameters
     stream: tuple[str | int, ...] = ("training", parameters.dataset, task.network, task.labels, task.run)
@@ -31,7 +30,7 @@ def trainer_of_run(task: RunTask, X: Any, labels: np.ndarray, n_classes: int, te
 def new_trainer(
     parameters: ExperimentParameters,
     network: str,
-    X: Any,
+    X: Matrix,
     labels: np.ndarray,
     n_classes: int,
     rng: np.random.Generator,
@@ -60,7 +59,7 @@ def new_trainer(
 
 
 def start_of_W(
-    parameters: ExperimentParameters, run: int, X: Any, labels: np.ndarray, n_classes: int, rng: np.random.Generator
+    parameters: ExperimentParameters, run: int, X: Matrix, labels: np.ndarray, n_classes: int, rng: np.random.Generator
 ) -> Start:
     if parameters.legacy is not None:
         from nesi.legacy.starts import class_means_off_by_one, starts_off_by_one

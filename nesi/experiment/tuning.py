@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from data_tools.dataset import Dataset, Matrix
 from data_tools.rows_on_disk import chosen_rows
 from nesi.config.parameters import ExperimentParameters
 from nesi.config.reading import load_parameters
@@ -49,14 +50,14 @@ _TRIAL_KEYS = {"run": int, "network": str, "values": dict, "error": (int, float)
 class TuningData:
     """All that the search may see. `labels` is -1 but for the training half of the given labels."""
 
-    X: Any
+    X: Matrix
     labels: np.ndarray
-    X_validation: Any
+    X_validation: Matrix
     y_validation: np.ndarray
     n_classes: int
 
 
-def tuning_data(parameters: ExperimentParameters, options: TuningOptions, dataset: Any) -> TuningData:
+def tuning_data(parameters: ExperimentParameters, options: TuningOptions, dataset: Dataset) -> TuningData:
     """Split off what the search may see; validation points take no part in training, not even unlabeled."""
     filled = has_content(dataset.X_train)
     if not filled.all():

@@ -105,7 +105,7 @@ class TrainingRound:
         W, R = network.W, network.R
         if dataset.image_shape:
             n_train = int(self._to_label.record["n_train"])
-            figure = weight_figures.learned_fields(W, R, tuple(dataset.image_shape), names, n_train, title)
+            figure = weight_figures.learned_fields(W, R, dataset.image_shape, names, n_train, title)
         elif dataset.vocabulary is not None:
             figure = weight_figures.strongest_words(W, R, list(dataset.vocabulary), names, title)
         else:

@@ -59,15 +59,18 @@ class RunToLabel:
 
     @cached_property
     def hidden_words(self) -> np.ndarray | None:
-        return says_little(self.points, self.dataset.vocabulary) if self.kind == "texts" else None
+        words = self.dataset.vocabulary
+        return says_little(self.points, words) if words is not None and self.kind == "texts" else None
 
     def document(self, point: int) -> Document:
         """A training text, as it was written if its file is there."""
         row = int(np.arange(len(self._run.data.y_train))[self._run.points.training][point])
         names = self.dataset.point_names
         file = None if names is None else Path(self.task.parameters.dataset) / names[row]
-        assert self.hidden_words is not None
-        return document(file, dense_row(self.points, point), self.dataset.vocabulary, self.hidden_words, row)
+        words, hidden = self.dataset.vocabulary, self.hidden_words
+        if words is None or hidden is None:
+            raise NesiError(f"{self.name} has no documents: its points are {self.kind}, expected texts.")
+        return document(file, dense_row(self.points, point), words, hidden, row)
 
     @property
     def test_set(self) -> tuple[Any, np.ndarray]:

@@ -157,14 +157,20 @@ class LabelingSession:
 
     def field_picture(self, field: int) -> bytes:
         self._check_shown(field)
-        return pictures.picture(self._run.W[field], self._run.dataset.image_shape)
+        return self._picture(self._run.W[field])
 
     def point_picture(self, point: int) -> bytes:
         """A training point as a picture; its label stays where it is."""
         X = self._run.points
         if not 0 <= point < X.shape[0]:
             raise UnknownField(f"There is no training point {point}.")
-        return pictures.picture(pictures.dense_row(X, point), self._run.dataset.image_shape)
+        return self._picture(pictures.dense_row(X, point))
+
+    def _picture(self, values: np.ndarray) -> bytes:
+        shape = self._run.dataset.image_shape
+        if shape is None:
+            raise UnknownField("The points of this data are not images, so there are no pictures of them.")
+        return pictures.picture(values, shape)
 
     def _training(self) -> dict[str, Any]:
         if self._round is not None and (self._round.running or self._round.progress["status"] == "failed"):

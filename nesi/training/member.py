@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from data_tools.dataset import Matrix
 from nesi.engines.exact import ExactEngine
 from nesi.engines.proposals import NewWeights, Proposal, applied
 from nesi.engines.second_layer import SecondLayer
@@ -33,7 +34,7 @@ class PointsOfPart(NamedTuple):
 
     number: int
     rows: np.ndarray
-    X: Any
+    X: Matrix
     labels: np.ndarray
 
 

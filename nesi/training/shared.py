@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from data_tools.dataset import Matrix
 from nesi.engines.contract import StepInfo
 from nesi.engines.specification import NetworkSpec
 from nesi.errors import NesiError
@@ -25,7 +26,7 @@ _DEALT_TOGETHER = 1000  # neighbouring points go to the same part; a mini-batch,
 class DataOfTeam:
     """The data as the trainer sees it: it stays with the workers. Has what starts of W need of `Observations`."""
 
-    def __init__(self, X: Any, settings: TrainingSettings, team: Team, parts: int) -> None:
+    def __init__(self, X: Matrix, settings: TrainingSettings, team: Team, parts: int) -> None:
         self._X, self._settings, self.team = X, settings, team
         self.n_points, self.n_features = (int(length) for length in X.shape)
         self.sparse = bool(getattr(X, "sparse", sp.issparse(X)))
@@ -261,7 +262,7 @@ class SharedTrainer(Trainer):
         self._team, self._parts = team, parts
         super().__init__(*arguments, **options)
 
-    def _observed(self, X: Any) -> Any:
+    def _observed(self, X: Matrix) -> Any:
         return DataOfTeam(X, self.settings, self._team, self._parts)
 
     def _new_lesson(self, n_classes: int, data: Any, labels: np.ndarray, *rest: Any) -> Lesson:

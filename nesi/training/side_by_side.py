@@ -83,6 +83,8 @@ class ClassLayersPhase(EnginePhase):
 class SideBySideTrainer(Trainer):
     """A feedforward network in training, and the class layers of others beside it."""
 
+    _engine: ExactEngine  # class layers learn from full posteriors
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.companions: dict[str, Companion] = {}
         super().__init__(*arguments, **options)
@@ -97,8 +99,10 @@ class SideBySideTrainer(Trainer):
         layer = ClassLayer(spec, uniform, settings.threshold)
         self.companions[name] = Companion(settings, lesson, layer, {key: [] for key in self.history})
 
+    def _new_engine(self, W: np.ndarray, R: np.ndarray) -> ExactEngine:
+        return self._exact_engine(W, R)
+
     def _new_phase(self) -> Phase:
-        assert isinstance(self._engine, ExactEngine)
         return ClassLayersPhase(self._engine, self._lesson, self._spec, self.settings, self.companions)
 
     def run_iteration(self) -> IterationInfo:

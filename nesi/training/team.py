@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from data_tools.dataset import Matrix
 from data_tools.rows_on_disk import chosen_rows
 from nesi.training.member import Member, PointsOfPart
 from nesi.training.settings import TrainingSettings
@@ -75,7 +76,7 @@ class Parts:
             result[self.rows(part)] = values
         return result
 
-    def dealt(self, X: Any, labels: np.ndarray, workers: int) -> list[list[PointsOfPart]]:
+    def dealt(self, X: Matrix, labels: np.ndarray, workers: int) -> list[list[PointsOfPart]]:
         """What each worker gets."""
         dealt: list[list[PointsOfPart]] = [[] for _ in range(workers)]
         for part in range(self.count):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from data_tools.dataset import Matrix
 from nesi.engines.contract import LearningEngine
 from nesi.engines.exact import ExactEngine
 from nesi.engines.specification import NetworkSpec
@@ -52,7 +53,7 @@ class Trainer:
     def __init__(
         self,
         settings: TrainingSettings,
-        X: Any,
+        X: Matrix,
         labels: Any,
         n_classes: int,
         rng: np.random.Generator,
@@ -91,7 +92,7 @@ class Trainer:
         self.history: dict[str, list[float]] = {"log_likelihood": [], "self_labeled": [], "seconds": []}
         self._phase = self._new_phase()
 
-    def _observed(self, X: Any) -> Observations:
+    def _observed(self, X: Matrix) -> Observations:
         return Observations(X, self.settings.A)
 
     def _new_lesson(self, n_classes: int, data: Observations, labels: np.ndarray, *rest: Any) -> Lesson:
@@ -106,14 +107,17 @@ class Trainer:
         return NetworkSpec(network, rule, dtype, backend, sparse, self.settings.committee, labels_mean)
 
     def _new_engine(self, W: np.ndarray, R: np.ndarray) -> LearningEngine:
-        A, threshold = self.settings.A, self.settings.threshold
         if self.settings.inference == "exact":
-            return ExactEngine(self._spec, W, R, A, threshold)
+            return self._exact_engine(W, R)
+        A, threshold = self.settings.A, self.settings.threshold
         search, lesson = self.settings.truncated, self._lesson
         place = self.settings.candidates_in
         return TruncatedEngine(
             self._spec, W, R, A, threshold, lesson.data, lesson.labels, self._rng, search, candidates_in=place
         )
+
+    def _exact_engine(self, W: np.ndarray, R: np.ndarray) -> ExactEngine:
+        return ExactEngine(self._spec, W, R, self.settings.A, self.settings.threshold)
 
     def _new_phase(self) -> Phase:
         if self.phase == "second":
@@ -188,8 +192,7 @@ class Trainer:
 
     def training_log_likelihood(self) -> float:
         """The mean over the training points, with all that is known about their labels: to choose among starts."""
-        engine = ExactEngine(self._spec, self.W, self.R, self.settings.A, self.settings.threshold)
-        each = engine.posterior(self._lesson.data, self._lesson.labels).log_likelihood
+        each = self._exact_engine(self.W, self.R).posterior(self._lesson.data, self._lesson.labels).log_likelihood
         return float(np.average(each, weights=self._lesson.weights))
 
     # ---- learning ----------------------------------------------------------------------------------------------
