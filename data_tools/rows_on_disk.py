@@ -231,7 +231,7 @@ class RowsOnDisk:
     # ---- going through all of it -------------------------------------------------------------------------------------
 
     def chunks(self) -> Iterator[tuple[slice, Any]]:
-        """All rows in their order, some megabytes at a time."""
+        """All rows in their order, a few megabytes at a time."""
         width = 4 if self.sparse else self.shape[1]
         size = max(1, _CHUNK_BYTES // (width * self.dtype.itemsize))
         for first in range(0, len(self), size):
@@ -256,7 +256,7 @@ class RowsOnDisk:
 
 
 def parts_of(X: Any) -> Iterator[tuple[slice, Any]]:
-    """All rows of a matrix in their order: at once, or some megabytes at a time if they are on disk."""
+    """All rows of a matrix in their order: at once, or a few megabytes at a time if they are on disk."""
     if isinstance(X, RowsOnDisk):
         yield from X.chunks()
     else:

@@ -59,7 +59,9 @@ def main_parser(program: str = "nesi") -> argparse.ArgumentParser:
 
     _add_run_options(command("run", commands.run, "run an experiment, as run_experiment.py does"))
     _add_compare_options(command("compare", commands.compare, "compare existing records with the paper"))
-    _add_predict_options(command("predict", commands.predict, "predict the classes of new files by a trained network"))
+    _add_predict_options(
+        command("predict", commands.predict, "predict the classes of new files with a trained network")
+    )
     onnx = command("export-onnx", commands.export_onnx, "write a trained network as an ONNX graph (needs 'nesi[onnx]')")
     _add_trained(onnx)
     onnx.add_argument("--out", type=Path, required=True, metavar="FILE.onnx", help="the file to write")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from data_tools.dataset import UNLABELED as UNLABELED
 from nesi.errors import NesiError
 
-UNLABELED = -1
 Indices = npt.NDArray[np.int64]
 
 

@@ -256,4 +256,6 @@ def test_texts_are_shown_by_their_strongest_words(real_data: Path, tmp_path: Pat
     documents = state["current"]["documents"]
     assert len(documents) == 6
     assert all(len(example["text"].split()) > 3 and not example["whole"] for example in documents), "only counts"
+    with pytest.raises(UnknownField, match="not images"):
+        session.point_picture(0)
     assert [entry["key"] for entry in state["classes"]] == ["1", "2", "3", "4", "5", "6"]

@@ -26,7 +26,7 @@ TITLES = {
 HEAD = """\
 # Gallery
 
-Each of these scripts is complete: it makes its own files, trains, and classifies what has no label, in some seconds on
+Each of these scripts is complete: it makes its own files, trains, and classifies what has no label, in a few seconds on
 an idle machine. Below each one is what it printed when it was run, and the picture of the result, where it makes one.
 `python docs/site/capture.py` runs all of them again and writes this page.
 """

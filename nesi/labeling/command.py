@@ -37,7 +37,9 @@ def add_label_options(parser: argparse.ArgumentParser) -> None:
         help="label this run, such as r+-L0-run1 (default: the first with weights)",
     )
     parser.add_argument("--fields", type=int, metavar="N", help="ask about N fields (default: as in RUN_DIR, or 100)")
-    parser.add_argument("--choose", choices=CHOICES, default="informative", help="how to choose (default: informative)")
+    parser.add_argument(
+        "--choose", choices=CHOICES, default="informative", help="choose fields this way (default: informative)"
+    )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="serve on this port (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="look for data here first")

@@ -242,7 +242,7 @@ def _checksum(body: bytes) -> str:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _sync_directory(directory: Path) -> None:
