@@ -278,8 +278,10 @@ def test_pointing_at_a_unit_shows_what_it_stands_for(images: Path, reader: Reade
     assert f"Unit {unit}\n" in reader.looked_at()
     page.keyboard.press("Enter")
     assert page.get_attribute(".unit >> nth=4", "aria-pressed") == "true"
-    page.click("#close")
-    assert reader.looked_at() == ""
+    page.focus("#close")
+    page.keyboard.press("Enter")
+    assert reader.looked_at() == "", "and the focus, which is back at the unit, does not show it again"
+    assert page.evaluate("document.activeElement.dataset.about") == f"u{unit}"
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert reader.complaints == []
 

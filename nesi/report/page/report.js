@@ -34,12 +34,11 @@ function pin(button) {
 }
 
 function hide() {
-  const before = pinned;
+  if (pinned) pinned.focus({ preventScroll: true }); // while it is still chosen: its focus shows nothing again
   pin(null);
   if (shown) shown.classList.remove("shown");
   shown = null;
   look.hidden = true;
-  if (before) before.focus({ preventScroll: true });
 }
 
 const pointedAt = (event) => (event.target instanceof Element ? event.target.closest("[data-about]") : null);
