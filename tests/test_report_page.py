@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from command_line import run_here, write_params
 from labeling_server import CHROMIUM, FLAGS
 from PIL import Image
 
+from data_tools.dataset import Dataset
 from data_tools.preprocessing import Preprocessing
 from nesi.experiment.finished_run import FinishedRun, finished_run
+from nesi.experiment.shown_points import content_of
 from nesi.report.page import make_report
 from nesi.report.page.explanations import why_the_likelihood_falls
 from nesi.report.page.summary import about_spreading
@@ -85,6 +88,20 @@ def test_typical_points_of_a_unit_are_those_that_it_explains_best(images: Path) 
         np.testing.assert_array_equal(run.points.training[expected], shown["point_rows"][places])
         assert not shown["point_of_test_set"][places].any()
         assert won == np.sum(s.argmax(axis=1) == unit)
+
+
+def test_images_may_be_sparse() -> None:
+    X = np.array([[0, 4, 2, 0], [1, 0, 0, 0], [0, 0, 3, 6]])
+    arrays = {"point_rows": np.array([2, 0, 1]), "point_of_test_set": np.array([False, True, False])}
+    found = []
+    for matrix in (X, sp.csr_array(X)):
+        y = np.array([0, 1, 0])
+        dataset = Dataset("points", matrix, y, matrix, y, ("a", "b"), image_shape=(2, 2))
+        content, about = content_of(dataset, "nowhere", arrays)
+        assert about == {"names": [None] * 3, "texts": [None] * 3}
+        found.append(content["point_pictures"])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], [[0, 0, 128, 255], [0, 255, 128, 0], [255, 0, 0, 0]])
 
 
 def test_confusions_hold_test_points_that_were_answered_so(images: Path) -> None:

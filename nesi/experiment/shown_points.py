@@ -206,7 +206,7 @@ def content_of(dataset: Dataset, source: str, arrays: Arrays) -> tuple[Arrays, d
     if dataset.image_shape:
         pictures = np.zeros((len(rows), dataset.X_train.shape[1]), dtype=np.uint8)
         for X, these in parts:
-            values = np.asarray(X[rows[these]], dtype=np.float64)
+            values = _dense(X[rows[these]])
             largest = values.max(axis=1, keepdims=True, initial=0)
             pictures[these] = np.round(255 * values / np.where(largest > 0, largest, 1))
         return {"point_pictures": pictures}, about
@@ -232,7 +232,11 @@ def _beginning(dataset: Dataset, source: str, name: str | None) -> str | None:
 def _strongest(X: Matrix) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The inputs of each row with the largest values."""
     for row in range(X.shape[0]):
-        values = np.asarray(X[[row]].toarray() if hasattr(X, "toarray") else X[row], dtype=np.float64).ravel()
+        values = _dense(X[[row]]).ravel()
         best = np.argsort(-values, kind="stable")[:_STRONGEST]
         best = best[values[best] > 0]
         yield best, values[best]
+
+
+def _dense(X: Any) -> np.ndarray:
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
