@@ -29,6 +29,7 @@ class RunToLabel:
         self._run = run
         self.name, self.record, self.task, self.dataset = run.name, run.record, run.task, run.dataset
         self.folder = run.directory.labeling(run.name)
+        self._examples: dict[tuple[int, int], list[int]] = {}
 
     @property
     def W(self) -> np.ndarray:
@@ -95,7 +96,15 @@ class RunToLabel:
         return sp.csc_array(self.activities)
 
     def examples(self, field: int, count: int) -> list[int]:
-        """Training points that the field has most to do with, of equal ones those that look most like it."""
+        """Training points that the field has most to do with, of equal ones those that look most like it.
+
+        The page asks for them again and again, and the field may have very many points.
+        """
+        if (field, count) not in self._examples:
+            self._examples[field, count] = self._found_examples(field, count)
+        return self._examples[field, count]
+
+    def _found_examples(self, field: int, count: int) -> list[int]:
         column = slice(self._by_field.indptr[field], self._by_field.indptr[field + 1])
         points, activities = self._by_field.indices[column], np.round(self._by_field.data[column], 2)
         order = np.lexsort((-self._likeness(field, points), -activities))[:count]
