@@ -33,4 +33,5 @@ def _approximate(rows: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]
 
     # On rows of length 1 the Euclidean distance has the same order, and is faster to compute.
     points, distances = NNDescent(rows, metric="euclidean", n_neighbors=wanted, random_state=0).neighbor_graph
-    return np.square(distances) / 2, points
+    itself = np.arange(len(rows))[:, None]  # in place of neighbours that were not found, which the index calls -1
+    return np.where(points < 0, 1.0, np.square(distances) / 2), np.where(points < 0, itself, points)
