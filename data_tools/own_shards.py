@@ -136,8 +136,12 @@ def _parts_of_file(path: Path, label_column: str | None, last: DecodedShards) ->
 
 def _parts_of_parquet(path: Path, label_column: str | None, last: DecodedShards) -> list[_Part]:
     names, sizes = names_in_parquet(path)
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"{path} has several columns called {twice[0]!r}; give each a name of its own.")
     label = named_label(path, names, label_column)
     inputs = tuple(name for place, name in enumerate(names) if place != label)
+    if not inputs:
+        raise DataError(f"{path} has no column of inputs; give at least one.")
     parts = []
     for group, size in enumerate(sizes):
         if not size:
@@ -176,7 +180,9 @@ def _read_labels(path: Path) -> npt.NDArray[Any]:
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read as an .npy array ({str(error)[:120]}); save it again.") from None
     if not isinstance(labels, np.ndarray) or labels.ndim == 0 or labels.size != len(labels):
-        raise DataError(f"{path} holds labels of shape {labels.shape}, expected one number or word per point.")
+        raise DataError(
+            f"{path} holds labels of shape {getattr(labels, 'shape', ())}, expected one number or word per point."
+        )
     return labels.reshape(-1)
 
 
@@ -200,6 +206,7 @@ def _assembled(
     image_shape: tuple[int, int] | None,
     signed: str,
 ) -> Dataset:
+    train, test = _in_the_same_columns(path, train, test)
     X, words, number_of = _matrix(path, train), *_words(path, train)
     preprocessing = Preprocessing(X.shape[1], image_shape and shape_of_images(path, image_shape))
     split = settled_pairs(X, signed) is not None  # parts: ranges are for data in memory
@@ -235,13 +242,33 @@ def _assembled(
     )
 
 
+def _in_the_same_columns(
+    path: Path, train: list[_Part], test: list[_Part] | None
+) -> tuple[list[_Part], list[_Part] | None]:
+    """Parquet files may have their columns in different orders: those of the first file decide."""
+    tables = [part.shard for part in (*train, *(test or ())) if isinstance(part.shard, _RowGroup)]
+
+    def sorted_columns(part: _Part) -> _Part:
+        if not isinstance(part.shard, _RowGroup) or part.shard.inputs == tables[0].inputs:
+            return part
+        if different := set(part.shard.inputs) ^ set(tables[0].inputs):
+            raise DataError(
+                f"{part.shard.path} and {tables[0].path} have different columns, such as {min(different)!r}; give all "
+                "files the same ones."
+            )
+        return replace(part, shard=replace(part.shard, inputs=tables[0].inputs))
+
+    return [sorted_columns(part) for part in train], None if test is None else [sorted_columns(part) for part in test]
+
+
 def _matrix(path: Path, parts: list[_Part]) -> RowsOnDisk:
     shards = [part.shard for part in parts]
     for shard in shards:
-        if shard.shape[1] != shards[0].shape[1] or shard.sparse != shards[0].sparse:
+        if shard.sparse != shards[0].sparse:
+            raise DataError(f"{path} has dense and sparse shards; give all of them the same form.")
+        if shard.shape[1] != shards[0].shape[1]:
             raise DataError(
-                f"{path} has shards of {shards[0].shape[1]} and of {shard.shape[1]} inputs, or dense and sparse ones; "
-                "give all of them the same form."
+                f"{path} has shards of {shards[0].shape[1]} and of {shard.shape[1]} inputs; give all the same inputs."
             )
         if shard.dtype.kind not in "uif":
             raise DataError(f"{path} holds data of type {shard.dtype}, expected numbers; convert it.")

@@ -101,7 +101,7 @@ class DecodedShards:
         if id(shard) in self._kept:
             self._kept.move_to_end(id(shard))
             return self._kept[id(shard)]
-        self._kept[id(shard)] = shard.decoded()
+        self._kept[id(shard)] = _without_duplicates(shard.decoded())
         while len(self._kept) > 1 and sum(map(_bytes_of, self._kept.values())) > _DECODED_BYTES:
             self._kept.popitem(last=False)
         return self._kept[id(shard)]
@@ -230,10 +230,14 @@ class RowsOnDisk:
 
     # ---- going through all of it -------------------------------------------------------------------------------------
 
+    @property
+    def _bytes_per_row(self) -> int:
+        values = -(-self.nnz // max(len(self), 1)) if self.sparse else self.shape[1]
+        return max(1, values * self.dtype.itemsize)
+
     def chunks(self) -> Iterator[tuple[slice, Any]]:
         """All rows in their order, a few megabytes at a time."""
-        width = 4 if self.sparse else self.shape[1]
-        size = max(1, _CHUNK_BYTES // (width * self.dtype.itemsize))
+        size = max(1, _CHUNK_BYTES // self._bytes_per_row)
         for first in range(0, len(self), size):
             part = slice(first, min(first + size, len(self)))
             yield part, self[part]
@@ -250,7 +254,7 @@ class RowsOnDisk:
         if self._rows is None:
             return places
         if (np.diff(self._rows) < 0).any():  # in an order of their own: there is no block that lies together
-            size = max(1, _BLOCK_BYTES // (self.shape[1] * self.dtype.itemsize))
+            size = max(1, _BLOCK_BYTES // self._bytes_per_row)
             return np.append(np.arange(0, len(self), size), len(self))
         return np.unique(np.searchsorted(self._rows, places))
 
@@ -321,6 +325,14 @@ def _divided(rows: Any, exponents: Indices) -> Any:
         rows.data = np.ldexp(rows.data, -np.repeat(exponents, np.diff(rows.indptr)))
         return rows
     return np.ldexp(rows, -exponents[:, None])
+
+
+def _without_duplicates(matrix: Any) -> Any:
+    """CSR rows may give an input in several parts; what belongs to somebody else is not changed."""
+    if sparse.issparse(matrix) and not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
 
 
 def _bytes_of(matrix: Any) -> int:

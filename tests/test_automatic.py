@@ -249,7 +249,9 @@ def test_choices_are_settled_once_and_a_run_is_continued_with_them(finished: Pat
     code, _, errors = run_here(finished / "mine.yaml", "--out", finished / "run", "--resume")
     assert code == 0, errors
     assert len((finished / "run" / "records.jsonl").read_text().splitlines()) == 1
-    code, _, errors = run_here(finished / "run" / "params.yaml", "--out", finished / "run", "--resume")
+    stored["automatic"]["C"] = "25 (for a reason that a later version words in its own way)"
+    (finished / "again.yaml").write_text(yaml.safe_dump(stored))
+    code, _, errors = run_here(finished / "again.yaml", "--out", finished / "run", "--resume")
     assert code == 0, errors
 
 

@@ -96,6 +96,45 @@ def test_sparse_shards_and_parquet_hold_the_same(tmp_path: Path, data: tuple[np.
     assert list(table.X_train.block_starts) == [0, 17, 34, 51, 60]  # blocks are what is decoded together
 
 
+def test_columns_of_parquet_files_may_be_in_any_order(tmp_path: Path, data: tuple[np.ndarray, np.ndarray]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    X, labels = data
+    columns = {f"x{d}": X[:, d] for d in range(D)} | {"label": np.where(labels < 0, 0, labels)}
+    turned = {name: columns[name] for name in reversed(columns)}
+    (tmp_path / "test").mkdir()
+    for path, content in (("a", columns), ("b", turned), ("test/c", turned)):
+        parquet.write_table(pyarrow.table(content), tmp_path / f"{path}.parquet")
+    loaded = load(tmp_path)
+    np.testing.assert_array_equal(loaded.X_train[:], np.vstack([X, X]))
+    np.testing.assert_array_equal(loaded.X_test[:], X)
+    parquet.write_table(
+        pyarrow.table({"other" if name == "x3" else name: v for name, v in columns.items()}), tmp_path / "d.parquet"
+    )
+    with pytest.raises(DataError, match=r"d\.parquet and .*a\.parquet have different columns, such as 'other'"):
+        load(tmp_path)
+
+
+def test_sparse_rows_are_gone_through_some_megabytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = sp.csr_array(np.ones((40, 50), np.float32))
+    on_disk = load(sparse_shards(tmp_path / "sparse", X, np.zeros(40)), test_fraction=0, classes=["0", "1"]).X_train
+    monkeypatch.setattr("data_tools.rows_on_disk._CHUNK_BYTES", 50 * 4 * 7)
+    assert [rows.shape[0] for _, rows in on_disk.chunks()] == [7, 7, 7, 7, 7, 5]
+
+
+def test_inputs_that_sparse_rows_give_twice_are_added_up(tmp_path: Path) -> None:
+    twice = {"data": np.array([1.0, 2, 4]), "indices": np.array([0, 0, 1]), "indptr": np.array([0, 3])}
+    np.savez(tmp_path / "a.npz", shape=np.array([1, 2]), y=np.array([0]), **twice)
+    on_disk = load(tmp_path, test_fraction=0, classes=["0", "1"]).X_train
+    assert on_disk.sparse
+    found = Observations(on_disk, 100).dense_rows(np.array([0]), "float64")
+    mean, deviation = Observations(on_disk, 100).moments()
+    np.testing.assert_allclose(found, [[1 + 98 * 3 / 7, 1 + 98 * 4 / 7]])
+    np.testing.assert_allclose(mean, found[0])
+    np.testing.assert_allclose(deviation, 0, atol=1e-6)
+
+
 def test_a_test_set_and_signs_stay_on_disk_as_well(tmp_path: Path, data: tuple[np.ndarray, np.ndarray]) -> None:
     X, labels = data
     signed = X.astype(np.int16) - 3
@@ -121,6 +160,10 @@ def test_what_is_wrong_with_files_is_one_sentence(tmp_path: Path, data: tuple[np
     (tmp_path / "broken.npy").write_bytes(b"nonsense")
     with pytest.raises(DataError, match=r"broken\.npy cannot be read as an \.npy array"):
         load(tmp_path / "broken.npy")
+    np.savez(tmp_path / "zip.npz", y=labels)
+    (tmp_path / "zip.npz").rename(saved(tmp_path / "zip.npy", X).with_name("zip.labels.npy"))
+    with pytest.raises(DataError, match=r"zip\.labels\.npy holds labels of shape \(\), expected one number or word"):
+        load(tmp_path / "zip.npy")
     folder = tmp_path / "mixed"
     folder.mkdir()
     saved(folder / "a.npy", X, labels)

@@ -97,7 +97,9 @@ class _StartAndExecution(Section):
     ] = 60.0
     tuning: Annotated[TuningOptions | None, Meaning("elsewhere", shapes_first_layer=False, free_on_resume=True)] = None
     # Set by the program: what was left to it, and why it chose what it did; "" until the data is known.
-    automatic: Annotated[dict[str, str], Meaning("elsewhere", shapes_first_layer=False)] = Field(default_factory=dict)
+    automatic: Annotated[dict[str, str], Meaning("elsewhere", shapes_first_layer=False, free_on_resume=True)] = Field(
+        default_factory=dict
+    )
 
 
 class _SomeCells(Section):
