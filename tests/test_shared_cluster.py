@@ -103,6 +103,17 @@ def test_a_worker_that_is_killed_in_a_round_changes_no_bit(cluster: Cluster, alo
     assert (traffic["parts"], traffic["workers"]) == (3, 2)
     assert traffic["bytes_per_round"] > 0
 
+    def members_kept() -> int:  # a worker outlives its teams
+        import gc
+
+        from nesi.experiment.dask_team import MemberActor
+
+        gc.collect()
+        return sum(isinstance(kept, MemberActor) for kept in gc.get_objects())
+
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        assert set(client.run(members_kept).values()) == {0}
+
 
 def test_training_goes_on_when_the_scheduler_has_started_again(cluster: Cluster, alone: Path, tmp_path: Path) -> None:
     def start_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -34,7 +35,7 @@ class MemberActor(Member):
 
         self._team = _team_here = team
         self._worker = get_worker()
-        self._worker.handlers[_HANDLER] = self._answer
+        self._worker.handlers[_HANDLER] = _answering(self)
         super().__init__(*given)
 
     def meet_at(self, me: int, addresses: list[str], first: int, last: int) -> None:
@@ -71,6 +72,18 @@ class MemberActor(Member):
         if team != self._team:
             raise OSError("this worker has another team by now")
         return {"answer": to_serialize(self.give(what, first, last))}
+
+
+def _answering(member: MemberActor) -> Callable[..., Any]:
+    """A worker outlives its teams, and must not keep the data of one that is done."""
+    there = weakref.ref(member)
+
+    async def answer(**question: Any) -> dict[str, Any]:
+        if (asked := there()) is None:
+            raise OSError("the team of this worker is done")
+        return await asked._answer(**question)
+
+    return answer
 
 
 class DaskTeam:
@@ -185,11 +198,20 @@ class LocalWorkers:
 
     @contextlib.contextmanager
     def team(self) -> Iterator[DaskTeam]:
-        client = connect(self._cluster.scheduler_address, None)
+        client = connect(self._cluster.scheduler_address, _SECONDS_TO_START_WORKERS)
         try:
             with thread_environment(self._threads):
-                client.wait_for_workers(self._count, timeout=_SECONDS_TO_START_WORKERS)
+                self._wait_for_all(client)
             yield DaskTeam(client, self._threads)
         finally:
             with contextlib.suppress(Exception):
                 client.close(timeout=5)
+
+    def _wait_for_all(self, client: Any) -> None:
+        try:
+            client.wait_for_workers(self._count, timeout=_SECONDS_TO_START_WORKERS)
+        except TimeoutError:
+            raise NesiError(
+                f"{len(client.nthreads())} of {self._count} workers have started within {_SECONDS_TO_START_WORKERS} "
+                "seconds; ask for fewer with --workers, and continue with --resume."
+            ) from None
