@@ -116,6 +116,17 @@ def test_columns_of_parquet_files_may_be_in_any_order(tmp_path: Path, data: tupl
         load(tmp_path)
 
 
+def test_parquet_without_inputs_or_with_two_columns_of_a_name_is_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    column = pyarrow.array([1, 2, 3])
+    for names, message in ((["a", "a", "label"], "several columns called 'a'"), (["label"], "has no column of inputs")):
+        parquet.write_table(pyarrow.table([column] * len(names), names=names), tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=message):
+            load(tmp_path)
+
+
 def test_sparse_rows_are_gone_through_some_megabytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X = sp.csr_array(np.ones((40, 50), np.float32))
     on_disk = load(sparse_shards(tmp_path / "sparse", X, np.zeros(40)), test_fraction=0, classes=["0", "1"]).X_train
