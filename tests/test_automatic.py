@@ -275,6 +275,12 @@ def test_what_depends_on_the_number_of_labels_is_in_overrides(tmp_path: Path) ->
     assert chosen.for_cell("ff+", 100, 1437).spread is None
     assert "20 labels: points" in chosen.automatic["spread"]
 
+    edited = {**yaml.safe_load(chosen.to_yaml()), "C": 500, "epsilon_W": "auto"}
+    params.write_text(yaml.safe_dump(edited))
+    again = with_choices(load_parameters(params), data_tools.load("digits"))
+    assert (again.C, again.epsilon_W) == (500, 0.2)  # what was chosen before stays as it has been edited
+    assert again.for_cell("ff+", 20, 1437).spread == "points"
+
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),

@@ -17,7 +17,12 @@ _FOR_ALL_CELLS = ("training", "network")  # no override may change them
 
 
 def still_open(parameters: ExperimentParameters) -> bool:
-    return any(not reason for reason in parameters.automatic.values())
+    return bool(_open_keys(parameters))
+
+
+def _open_keys(parameters: ExperimentParameters) -> list[str]:
+    """What was chosen before, and may have been edited since, is like what the user gave."""
+    return [key for key, reason in parameters.automatic.items() if not reason]
 
 
 def with_choices(parameters: ExperimentParameters, dataset: Dataset) -> ExperimentParameters:
@@ -32,9 +37,9 @@ def with_choices(parameters: ExperimentParameters, dataset: Dataset) -> Experime
         given |= {name: chosen[name].value for name in _FOR_ALL_CELLS if name in chosen}
     first = by_labels[parameters.labels[0]]
     changes: dict[str, Any] = {}
-    reasons: dict[str, str] = {}
+    reasons = dict(parameters.automatic)
     overrides: dict[Any, dict[str, Any]] = {entry: {} for entry in by_labels}
-    for key in parameters.automatic:
+    for key in _open_keys(parameters):
         name = "network" if key == "networks" else key
         if key == "runs":
             changes[key], reasons[key] = 1, "1 (several runs would show how much is luck)"
@@ -72,7 +77,7 @@ def _shown(value: Any) -> str:
 
 def _given(parameters: ExperimentParameters) -> dict[str, Any]:
     """What the file itself says, as far as choices look at it."""
-    left = parameters.automatic
+    left = _open_keys(parameters)
     given = {
         name: getattr(parameters, name) for name in CHOSEN if name not in left and name not in ("networks", "runs")
     }
