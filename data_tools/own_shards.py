@@ -25,7 +25,7 @@ from data_tools.own_labels import OR_ON_THE_PAGE, classes_among, label_word, nam
 from data_tools.parquet_rows import named_label, names_in_parquet, read_row_group
 from data_tools.preprocessing import Preprocessing
 from data_tools.rows_on_disk import DecodedShards, MappedFile, RowsOnDisk, Shard, WholeShard
-from data_tools.signed import sentence, settled_pairs
+from data_tools.signed import in_two_parts, sentence, settled_pairs
 from data_tools.split import stratified_split
 
 _ENDINGS = (".npy", ".npz", ".parquet")
@@ -214,7 +214,7 @@ def _assembled(
         preprocessing = replace(preprocessing, signed=True)
         if signed == "auto":
             warnings.warn(f"{path}: {sentence(X)}", stacklevel=5)
-        X, image_shape = X.in_two_parts(), None  # two halves side by side are no image
+        X, image_shape = in_two_parts(X), None  # two halves side by side are no image
     if classes is None and not any(word is not None for word in words):
         raise NoLabels(f"{path} has no labeled point; name the classes, {OR_ON_THE_PAGE.format(path)}")
     found = classes_among(path, words, classes)
@@ -227,7 +227,7 @@ def _assembled(
         kept, X_test = rows, _matrix(path, test)
         test_words, test_number_of = _words(path, test)
         y_test = test_labels(path, test_words, {word: k for k, word in enumerate(found)})[test_number_of]
-        X_test = X_test.in_two_parts() if split else X_test
+        X_test = in_two_parts(X_test) if split else X_test
     everything = len(kept) == len(y)
     return named_after(
         path,

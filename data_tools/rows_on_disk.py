@@ -7,8 +7,9 @@ positive and negative parts) stays on disk as well.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from mmap import MADV_DONTNEED
@@ -17,7 +18,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from data_tools.errors import DataError
 
@@ -136,7 +136,7 @@ class DaskBlock(WholeShard):
 
     def decoded(self) -> Any:
         found = self.block.compute(scheduler="synchronous")
-        return sparse.csr_array(found) if sparse.issparse(found) else np.asarray(found)
+        return found.tocsr() if is_sparse(found) else np.asarray(found)
 
 
 class RowsOnDisk:
@@ -148,17 +148,21 @@ class RowsOnDisk:
         self,
         shards: Sequence[Shard],
         rows: Indices | None = None,
-        signed: bool = False,
+        pairs: Callable[[Any], Any] | None = None,
         exponents: Indices | None = None,
     ) -> None:
-        """`rows`: which of them there are; `signed`: positive and negative values are inputs of their own;
-        `exponents`: powers of two that rows are divided by."""
-        self._shards, self._rows, self._signed, self._exponents = list(shards), rows, signed, exponents
+        """`rows`: which of them there are; `pairs`: makes two inputs of each, of rows in memory; `exponents`: powers of
+        two that rows are divided by."""
+        self._shards, self._rows, self._pairs, self._exponents = list(shards), rows, pairs, exponents
         self._starts = np.concatenate([[0], np.cumsum([shard.shape[0] for shard in self._shards])]).astype(np.int64)
         n_points = int(self._starts[-1]) if rows is None else len(rows)
-        self.shape = (n_points, self._shards[0].shape[1] * (2 if signed else 1))
+        self.shape = (n_points, self._shards[0].shape[1] * (1 if pairs is None else 2))
         types = {shard.dtype for shard in self._shards}
-        self.dtype = np.dtype(np.float64) if exponents is not None else np.result_type(*types)
+        self.dtype = np.result_type(*types)
+        if pairs is not None and self._shards[0].shape[0]:
+            self.dtype = pairs(self._shards[0].read(np.zeros(1, dtype=np.int64))).dtype
+        if exponents is not None:
+            self.dtype = np.dtype(np.float64)
         self.sparse = self._shards[0].sparse
 
     def __len__(self) -> int:
@@ -174,8 +178,8 @@ class RowsOnDisk:
         chosen = self._indices(rows)
         places = chosen if self._rows is None else self._rows[chosen]
         found = self._read(places)
-        if self._signed:
-            found = positive_and_negative(found)
+        if self._pairs is not None:
+            found = self._pairs(found)
         if self._exponents is not None:
             found = _divided(found, self._exponents[chosen])
         return found
@@ -201,6 +205,8 @@ class RowsOnDisk:
             if first < last
         ]
         if self.sparse:
+            from scipy import sparse
+
             back = np.empty(len(order), dtype=np.int64)
             back[order] = np.arange(len(order))
             stacked = sparse.vstack(parts) if parts else sparse.csr_array((0, self._shards[0].shape[1]))
@@ -219,14 +225,14 @@ class RowsOnDisk:
         chosen = self._indices(rows)
         places = chosen if self._rows is None else self._rows[chosen]
         exponents = None if self._exponents is None else self._exponents[chosen]
-        return RowsOnDisk(self._shards, places, self._signed, exponents)
+        return RowsOnDisk(self._shards, places, self._pairs, exponents)
 
-    def in_two_parts(self) -> RowsOnDisk:
-        """Positive and negative values as inputs of their own."""
-        return RowsOnDisk(self._shards, self._rows, True, self._exponents)
+    def in_pairs(self, pairs: Callable[[Any], Any]) -> RowsOnDisk:
+        """Two inputs for each: what `pairs` makes of rows that are in memory."""
+        return RowsOnDisk(self._shards, self._rows, pairs, self._exponents)
 
     def divided_by_powers_of_two(self, exponents: Indices) -> RowsOnDisk:
-        return RowsOnDisk(self._shards, self._rows, self._signed, exponents)
+        return RowsOnDisk(self._shards, self._rows, self._pairs, exponents)
 
     # ---- going through all of it -------------------------------------------------------------------------------------
 
@@ -259,6 +265,11 @@ class RowsOnDisk:
         return np.unique(np.searchsorted(self._rows, places))
 
 
+def is_sparse(X: Any) -> bool:
+    """Whether it is a matrix of SciPy; without loading SciPy, which takes 15 MB, for data that has none."""
+    return "scipy.sparse" in sys.modules and bool(sys.modules["scipy.sparse"].issparse(X))
+
+
 def parts_of(X: Any) -> Iterator[tuple[slice, Any]]:
     """All rows of a matrix in their order: at once, or a few megabytes at a time if they are on disk."""
     if isinstance(X, RowsOnDisk):
@@ -269,7 +280,9 @@ def parts_of(X: Any) -> Iterator[tuple[slice, Any]]:
 
 def positive_and_negative(X: Any) -> Any:
     """The positive part of every input, and then the negative part of every input; of rows in memory."""
-    if sparse.issparse(X):
+    if is_sparse(X):
+        from scipy import sparse
+
         X = X.tocsr()
         return sparse.hstack([X.maximum(0), (-X).maximum(0)], format="csr")
     X = np.asarray(X)
@@ -297,7 +310,7 @@ def _dask_rows(X: Any) -> RowsOnDisk:
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
     last = DecodedShards()
-    scattered = sparse.issparse(X._meta)
+    scattered = is_sparse(X._meta)
     shards = [
         DaskBlock(block.shape, X.dtype, scattered, int(np.prod(block.shape)), last, block)
         for block in (X.blocks[i] for i in range(len(X.chunks[0])))
@@ -321,7 +334,7 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
 
 def _divided(rows: Any, exponents: Indices) -> Any:
     rows = rows.astype(np.float64)
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         rows.data = np.ldexp(rows.data, -np.repeat(exponents, np.diff(rows.indptr)))
         return rows
     return np.ldexp(rows, -exponents[:, None])

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from data_tools.errors import DataError
-from data_tools.rows_on_disk import RowsOnDisk, parts_of, positive_and_negative
+from data_tools.rows_on_disk import RowsOnDisk, is_sparse, parts_of, positive_and_negative
 
 if TYPE_CHECKING:
     from data_tools.dataset import Matrix
@@ -40,9 +39,10 @@ class InputPairs:
         """The inputs >= 0 of points as they were given."""
         if self.low is None:
             return in_two_parts(X)
-        if isinstance(X, RowsOnDisk):
-            raise DataError("columns of measurements can't stay on disk yet; load the new points into memory.")
-        X = X.toarray() if sparse.issparse(X) else X
+        return X.in_pairs(self._by_ranges) if isinstance(X, RowsOnDisk) else self._by_ranges(X)
+
+    def _by_ranges(self, X: Any) -> np.ndarray:
+        X = X.toarray() if is_sparse(X) else X
         low, high = np.array(self.low), np.array(self.high)
         with np.errstate(all="ignore"):  # what is not finite stays so, and is refused with the data
             values = np.asarray(X, dtype=np.float64)
@@ -68,7 +68,7 @@ def in_two_parts(X: Matrix) -> Matrix:
 
     Shifting all values until none is negative would drown the differences between points in what was added.
     """
-    return X.in_two_parts() if isinstance(X, RowsOnDisk) else positive_and_negative(X)
+    return X.in_pairs(positive_and_negative) if isinstance(X, RowsOnDisk) else positive_and_negative(X)
 
 
 def has_negative(X: Matrix) -> bool:
@@ -79,7 +79,7 @@ def has_negative(X: Matrix) -> bool:
 def _values(X: Matrix) -> Iterator[Any]:
     """All of them, without the zeros of sparse rows; some at a time if they are on disk."""
     for _, part in parts_of(X):
-        yield part.data if sparse.issparse(part) else np.asarray(part)
+        yield part.data if is_sparse(part) else np.asarray(part)
 
 
 def are_measurements(X: Matrix) -> bool:
@@ -87,7 +87,7 @@ def are_measurements(X: Matrix) -> bool:
 
     Points on disk are not, as tables of measurements that don't fit into memory are rare.
     """
-    if sparse.issparse(X) or isinstance(X, RowsOnDisk):
+    if is_sparse(X) or isinstance(X, RowsOnDisk):
         return False
     values = np.asarray(X)
     return has_negative(values) or bool(values.size and np.mean(values == 0) < _FEW_ZEROS)
@@ -102,7 +102,7 @@ def settled_pairs(X: Matrix, signed: Any) -> InputPairs | None:
     if not isinstance(signed, str) or signed not in CHOICES:
         raise DataError(f"signed is {signed!r}, expected one of {', '.join(CHOICES)}; correct it.")
     if signed == "range" or (signed == "measured" and are_measurements(X)):
-        if sparse.issparse(X) or isinstance(X, RowsOnDisk):
+        if is_sparse(X) or isinstance(X, RowsOnDisk):
             raise DataError("signed is 'range', which is for dense data in memory; use split for other data.")
         return _ranges(np.asarray(X)) if np.isfinite(np.asarray(X)).all() else None
     if signed == "split" or (signed in ("auto", "measured") and has_negative(X)):

@@ -14,6 +14,7 @@ from small_networks import make_data, make_model, make_trainer
 
 from data_tools import DataError, load
 from data_tools.rows_on_disk import MappedFile, RowsOnDisk, as_rows_on_disk
+from data_tools.signed import settled_pairs
 from nesi.errors import NesiError
 from nesi.observations import Observations
 from nesi.storage.experiment_directory import ExperimentDirectory
@@ -158,6 +159,18 @@ def test_a_test_set_and_signs_stay_on_disk_as_well(tmp_path: Path, data: tuple[n
     expected = np.hstack([np.maximum(signed, 0), np.maximum(-signed, 0)])
     np.testing.assert_array_equal(loaded.X_test[:], expected[40:])
     assert loaded.held_out is None
+
+
+def test_columns_keep_their_ranges_on_disk(tmp_path: Path) -> None:
+    """A table may be learned from in memory, and new rows of it stay on disk."""
+    X = np.random.default_rng(0).normal(20, 5, (50, 4)).astype(np.float32)
+    pairs = settled_pairs(X, "range")
+    assert pairs is not None
+    mapped = as_rows_on_disk(np.load(saved(tmp_path / "new.npy", X), mmap_mode="r"))
+    found = pairs.of(mapped)
+    assert isinstance(found, RowsOnDisk)
+    assert (found.shape, found.dtype) == ((50, 8), np.float32)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found.selected([7, 3])))[:], pairs.of(X)[[7, 3]])
 
 
 def test_what_is_wrong_with_files_is_one_sentence(tmp_path: Path, data: tuple[np.ndarray, np.ndarray]) -> None:

@@ -236,13 +236,13 @@ class RunInProgress:
     def result(self, network: TrainedNetwork, X_train: Matrix, labels: np.ndarray, labeled: np.ndarray) -> RunResult:
         task, data, trainer, parameters = self.task, self.data, self.trainer, self.task.parameters
         log_likelihood = float(np.mean(network.log_likelihood(X_train, labels)))
+        if network.n_classes == 1:  # the class layer learned without labels: the same for every class
+            network = network.with_weights(network.W, np.repeat(network.R, data.n_classes, axis=0))
         test_error, confusion = None, np.zeros((0, 0), dtype=np.int64)
         posterior = None if task.waits_for_a_person else np.zeros((0, data.n_classes))
         if len(data.y_test) and posterior is not None:
             posterior = network.posterior(data.X_test)
             test_error, confusion = percent_error(posterior, data.y_test), _confusion(posterior, data)
-        if network.n_classes == 1:  # the class layer learned without labels: the same for every class
-            network = network.with_weights(network.W, np.repeat(network.R, data.n_classes, axis=0))
         record: Record = {
             "dataset": parameters.dataset,
             "experiment": parameters.experiment or parameters.dataset,
