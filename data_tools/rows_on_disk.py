@@ -342,7 +342,7 @@ def _divided(rows: Any, exponents: Indices) -> Any:
 
 def _without_duplicates(matrix: Any) -> Any:
     """CSR rows may give an input in several parts; what belongs to somebody else is not changed."""
-    if sparse.issparse(matrix) and not matrix.has_canonical_format:
+    if is_sparse(matrix) and not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
