@@ -161,7 +161,7 @@ def test_label_with_mouse_and_keyboard_through_a_crash_to_the_result(directory: 
 
             # change earlier answers: the skipped field, and the one that was unclear
             for field in (first, unclear):
-                page.click(f"#history button[title='field {field}']")
+                page.press(f"#history button[title='field {field}']", "Enter")
                 page.wait_for_function(
                     "now => document.getElementById('picture').src.endsWith(now)", arg=f"/{field}.png"
                 )

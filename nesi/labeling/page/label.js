@@ -329,6 +329,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "Tab" || event.key === "Shift" || !isOpen()) return;
+  // Outside of the question, Enter and Space press the button that has the focus.
+  if ((event.key === "Enter" || event.key === " ") && event.target.closest("#train, #history button")) return;
   const number = state.classes.findIndex(({ key }) => key === event.key);
   const actions = { " ": () => answer(null), Enter: agree, Backspace: () => act("api/undo", {}), ".": unsure, Escape: back };
   // A button that has the focus would be clicked a second time by Enter and Space.
