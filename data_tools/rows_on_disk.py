@@ -56,8 +56,6 @@ class MappedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._map = _mapped(path)
-        self._pages: Any = self._map._mmap  # type: ignore[attr-defined]
         self.shape = (int(self._map.shape[0]), int(np.prod(self._map.shape[1:], dtype=np.int64)))
         self.dtype = self._map.dtype
 
@@ -67,11 +65,17 @@ class MappedFile:
 
     def read(self, rows: Indices) -> Any:
         found = np.asarray(self._map[rows]).reshape(len(rows), -1)
-        self._pages.madvise(MADV_DONTNEED)  # what was read is ours now; the pages need not count as our memory
+        pages: Any = self._map._mmap  # type: ignore[attr-defined]
+        pages.madvise(MADV_DONTNEED)  # what was read is ours now; the pages need not count as our memory
         return found
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._path.resolve(),)
+    @cached_property
+    def _map(self) -> npt.NDArray[Any]:
+        return _mapped(self._path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Whoever gets this opens the file when it is read, and can say so if it is not there."""
+        return {"_path": self._path.resolve(), "shape": self.shape, "dtype": self.dtype}
 
 
 class ArrayShard:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,10 @@ import pytest
 import scipy.sparse as sp
 from small_networks import make_data
 
+from data_tools.rows_on_disk import MappedFile, RowsOnDisk
+from nesi.errors import NesiError
 from nesi.networks import NETWORKS
+from nesi.training.member import Member, PointsOfPart
 from nesi.training.settings import TrainingSettings
 from nesi.training.shared import SharedTrainer
 from nesi.training.team import LocalTeam, Parts
@@ -117,3 +122,13 @@ def test_data_is_dealt_out_in_blocks() -> None:
     whole = parts.whole({part: parts.rows(part)[:, None] for part in range(3)})
     np.testing.assert_array_equal(whole.ravel(), np.arange(23))
     assert Parts(5, 3, 4).count == 2
+
+
+def test_a_worker_says_that_it_does_not_see_the_data(data: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    X, labels = data
+    np.save(tmp_path / "points.npy", X)
+    sent = pickle.dumps(RowsOnDisk([MappedFile(tmp_path / "points.npy")]))
+    (tmp_path / "points.npy").unlink()
+    points = PointsOfPart(0, np.arange(N), pickle.loads(sent), labels)
+    with pytest.raises(NesiError, match=r"a worker cannot read the data .*put the files where all workers see them"):
+        Member(settings_of(network="ff"), None, [points])

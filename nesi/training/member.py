@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data_tools.dataset import Matrix
+from data_tools.errors import DataError
 from nesi.engines.exact import ExactEngine
 from nesi.engines.proposals import NewWeights, Proposal, applied
 from nesi.engines.second_layer import SecondLayer
@@ -54,7 +55,7 @@ class _Part:
         self.number, self.rows, self.labels = points.number, points.rows, points.labels
         try:
             self.data = Observations(points.X, settings.A)
-        except OSError as error:
+        except (OSError, DataError) as error:
             raise NesiError(
                 f"a worker cannot read the data ({error}); put the files where all workers see them."
             ) from None
