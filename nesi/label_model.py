@@ -102,7 +102,7 @@ def checked_labels(labels: Any, n_points: int, n_classes: int) -> np.ndarray:
     if array.shape != (n_points,):
         raise NesiError(f"The labels have the shape {array.shape}, but there are {n_points} points.")
     if not np.issubdtype(array.dtype, np.integer):
-        raise NesiError(f"The labels have the type {array.dtype}, but must be whole numbers, with -1 for unlabeled.")
+        raise NesiError(f"The labels have the type {array.dtype}, but must be integers, with -1 for unlabeled.")
     if n_points and (array.min() < -1 or array.max() >= n_classes):
         wrong = array[(array < -1) | (array >= n_classes)][0]
         raise NesiError(f"A label is {wrong}, but must be a class from 0 to {n_classes - 1}, or -1 for unlabeled.")

@@ -71,7 +71,7 @@ def test_every_run_has_a_first_layer_of_its_own_unless_it_is_shared(tmp_path: Pa
     np.testing.assert_array_equal(W[True][0], W[True][1])
 
 
-def test_a_damaged_first_layer_is_trained_anew(tmp_path: Path) -> None:
+def test_a_damaged_first_layer_is_trained_again(tmp_path: Path) -> None:
     tasks, data = tasks_in(tmp_path, {"runs": 1, "networks": ["ff"]})
     before = execute(tasks[1], data)
     (path,) = (tmp_path / "checkpoints").glob("first-layer-*.npz")

@@ -156,7 +156,7 @@ def test_stopping_looks_at_the_likelihood_without_R() -> None:
 # ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
-def test_points_are_shuffled_anew_for_every_chunk() -> None:
+def test_points_are_shuffled_again_for_every_chunk() -> None:
     """A tenth of 20 Newsgroups: chunks of 600 and 527 points, of which a quarter is not seen in a pass."""
     settings = TrainingSettings(network="ff", C=2, A=10, batch_size=10)
     X = np.random.default_rng(0).random((1127, 3)) + 0.1

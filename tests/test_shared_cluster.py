@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import ROOT, records, run_here, write_params
+from dask_cluster import DaskCluster
 
 distributed = pytest.importorskip("distributed", reason="Dask is an extra: pip install 'nesi[cluster]'")
 
@@ -20,44 +18,6 @@ SETTINGS = {
     "threads": 1, "inference": "truncated", "dtype": "float64", "batch_size": 100, "checkpoint_seconds": 0.0,
     "truncated": {"active": 3, "neighbours": 2, "leaders": 1, "strangers": 1},
 }  # fmt: skip
-
-
-class Cluster:
-    """A scheduler and its workers, in a folder for what happens to them."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-        self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
-
-    def start(self, workers: int) -> None:
-        self.scheduler = self._run("dask_scheduler", "--host", self.address, "--no-dashboard", "--no-show")
-        (self.folder / "scheduler.pid").write_text(str(self.scheduler.pid))
-        for _ in range(workers):
-            self.start_worker()
-
-    def start_worker(self) -> None:
-        trouble = str(ROOT / "tests" / "programs" / "troubled_worker.py")
-        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(self.folder))
-        self._run("dask_worker", self.address, *options, "--preload", trouble)
-
-    def wait_for(self, workers: int) -> None:
-        with distributed.Client(self.address, timeout=120, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=120)
-
-    def _run(self, program: str, *options: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.{program}", *options]
-        environment = {**os.environ, "NESI_TEST_TROUBLE": str(self.folder)}
-        with open(self.folder / "dask.log", "ab") as log:
-            self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env=environment))
-        return self.processes[-1]
-
-    def stop(self) -> None:
-        for process in reversed(self.processes):
-            process.kill()
-            process.wait()
-        self.processes = []
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +30,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    started = Cluster(tmp_path_factory.mktemp("cluster"))
-    started.start(3)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    folder, trouble = tmp_path_factory.mktemp("cluster"), ROOT / "tests" / "programs" / "troubled_worker.py"
+    started = DaskCluster(folder, {**os.environ, "NESI_TEST_TROUBLE": str(folder)}, preload=trouble)
     try:
+        started.start(3)
         started.wait_for(3)
         yield started
     finally:
@@ -86,7 +47,7 @@ def same_record(one: Path, other: Path) -> None:
     assert records(one, forget) == records(other, forget)
 
 
-def test_a_worker_that_is_killed_in_a_round_changes_no_bit(cluster: Cluster, alone: Path, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_in_a_round_changes_no_bit(cluster: DaskCluster, alone: Path, tmp_path: Path) -> None:
     """While another one is slow."""
     (cluster.folder / "slow").touch()
     (cluster.folder / "worker").write_text("7")
@@ -115,7 +76,9 @@ def test_a_worker_that_is_killed_in_a_round_changes_no_bit(cluster: Cluster, alo
         assert set(client.run(members_kept).values()) == {0}
 
 
-def test_training_goes_on_when_the_scheduler_has_started_again(cluster: Cluster, alone: Path, tmp_path: Path) -> None:
+def test_training_goes_on_when_the_scheduler_has_started_again(
+    cluster: DaskCluster, alone: Path, tmp_path: Path
+) -> None:
     def start_again() -> None:
         cluster.scheduler.wait()
         cluster.stop()

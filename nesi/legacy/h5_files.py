@@ -57,7 +57,7 @@ def read_point_list(path: Path, n_train: int, n_test: int) -> PointList:
     for name, size in zip(names, (n_train, n_train, n_test), strict=True):
         array = arrays[name]
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise NesiError(f"{path}: {name} is not a vector of whole numbers.")
+            raise NesiError(f"{path}: {name} is not a vector of integers.")
         if array.size and (array.min() < 0 or array.max() >= size):
             raise NesiError(f"{path}: {name} names the point {int(array.max())}, but the data has {size} of that kind.")
     labeled, unlabeled, test = (np.asarray(arrays[name], dtype=np.int64) for name in names)

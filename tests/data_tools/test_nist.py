@@ -147,7 +147,7 @@ def test_scripts_without_a_main_guard_can_use_many_processes(by_class: Maker, tm
     assert answer.stdout == "<Dataset nist-digits: 30 training and 20 test points, 784 inputs, 10 classes>\n"
 
 
-def test_a_changed_tree_is_prepared_anew(by_class: Maker, tmp_path: Path) -> None:
+def test_a_changed_tree_is_prepared_again(by_class: Maker, tmp_path: Path) -> None:
     tree = by_class()
     before = load("nist-digits", data_dir=tmp_path)
     (tree / "30" / "hsf_0" / "hsf_0_00000.png").write_bytes(character_png(box=(1, 1, 100, 9)))
@@ -155,7 +155,7 @@ def test_a_changed_tree_is_prepared_anew(by_class: Maker, tmp_path: Path) -> Non
     assert (before.X_train != after.X_train).any(axis=1).sum() == 1
 
 
-def test_a_damaged_cache_is_made_anew(by_class: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_cache_is_made_again(by_class: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NESI_CACHE", str(tmp_path / "cache"))
     by_class()
     before = load("nist-digits", data_dir=tmp_path)
