@@ -188,6 +188,7 @@ class LocalWorkers:
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard": False, "dashboard_address": ":0"},  # its usual port may be taken
                 silence_logs=50,
                 memory_limit=0,
             )
