@@ -75,6 +75,7 @@ def _of_this_kind(facts: Facts, given: Mapping[str, Any]) -> dict[str, Choice]:
     """Texts with labels have a unit per class and learn by EM; everything else has many units, layer by layer."""
     could_be_em = given.get("network", "r") == "r" and given.get("training", "em") == "em"
     could_be_em &= not given.get("greedy") and given.get("inference", "exact") == "exact"
+    could_be_em &= given.get("distribute") != "data"
     could_be_em &= given.get("committee", 1) == 1 and not {"W_init", "R_init", "stopping"} & {*given}
     if could_be_em and facts.every_class:
         if facts.counts:
@@ -199,6 +200,8 @@ def _inference(C: int, given: Mapping[str, Any]) -> Choice:
 def _spread(facts: Facts, given: Mapping[str, Any]) -> Choice:
     if not facts.every_class or _all_labeled(facts) or {"W_init", "R_init"} & {*given}:
         return Choice(None, "every class needs a label, and some points must have none")
+    if given.get("distribute") == "data":
+        return Choice(None, "labels do not spread where workers have parts of the data")
     graph = "points" if _comparable(facts) else "units"
     if not _few(facts, graph):
         return Choice(None, f"{facts.labels} labels are enough for self-labeling")

@@ -281,6 +281,11 @@ def test_what_depends_on_the_number_of_labels_is_in_overrides(tmp_path: Path) ->
     assert (again.C, again.epsilon_W) == (500, 0.2)  # what was chosen before stays as it has been edited
     assert again.for_cell("ff+", 20, 1437).spread == "points"
 
+    params.write_text("dataset: digits\nlabels: [20]\ndistribute: data\n")
+    shared = with_choices(load_parameters(params), data_tools.load("digits"))  # would refuse spreading
+    assert "parts of the data" in shared.automatic["spread"]
+    assert choices(TEXTS, {"distribute": "data"})["training"].value == "online"
+
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),

@@ -81,7 +81,7 @@ def _given(parameters: ExperimentParameters) -> dict[str, Any]:
     given = {
         name: getattr(parameters, name) for name in CHOSEN if name not in left and name not in ("networks", "runs")
     }
-    given |= {"backend": parameters.backend, "committee": parameters.committee}
+    given |= {key: getattr(parameters, key) for key in ("backend", "committee", "distribute")}
     given |= {"stopping": True} if parameters.stopping else {}
     for start in ("W_init", "R_init"):
         if given.get(start, "") is None:
