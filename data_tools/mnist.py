@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def find_parts(folder: Path) -> dict[str, Path]:
     found = {}
     for part, kind in PARTS.items():
         for name in (f"{part}-{kind}", f"{part}.{kind}", f"{part}-{kind}.gz", f"{part}.{kind}.gz"):
-            if (folder / name).is_file():
+            if os.path.isfile(folder / name):  # also of a folder that can't exist, such as one with a too long name
                 found[part] = folder / name
                 break
     return found

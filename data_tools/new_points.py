@@ -23,6 +23,7 @@ from data_tools.preprocessing import Preprocessing
 from data_tools.tfidf import weighted
 from data_tools.triplets import find_plain_or_gz, read_counts, read_integers
 
+_MOST_DOCUMENTS = 100_000_000
 _TABLES = (".csv", ".tsv", *ARROW_ENDINGS)
 _SVMLIGHT = (".svmlight", ".svm", ".libsvm")
 
@@ -116,6 +117,8 @@ def _word_counts(path: Path, how: Preprocessing) -> sparse.csr_matrix:
     if how.vocabulary is None:
         raise DataError(f"{path} holds word counts, but the network was not trained on texts; give the same kind.")
     documents = int(read_integers(path, per_line=3)[:, 0].max())
+    if documents > _MOST_DOCUMENTS:
+        raise DataError(f"{path} has a document {documents}, expected {_MOST_DOCUMENTS} at most; split the file.")
     return _weighted(read_counts(path, documents, how.n_inputs), how)
 
 

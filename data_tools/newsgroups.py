@@ -6,6 +6,7 @@ Classes are the 20 newsgroups or the six topics of the paper's Section 4.2.
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +59,9 @@ def load_newsgroups6(folder: Path, idf: str = "paper") -> Dataset:
 def find_matlab_folder(folder: Path) -> Path | None:
     """The folder with the word counts: `folder`, or the subfolder used by the archive and the authors' program."""
     for inner in ("", "matlab", "20news-bydate/matlab"):
-        if all((folder / inner / name).is_file() or (folder / inner / f"{name}.gz").is_file() for name in FILES[:-1]):
-            return folder / inner
+        place = folder / inner
+        if all(os.path.isfile(place / name) or os.path.isfile(place / f"{name}.gz") for name in FILES[:-1]):
+            return place
     return None
 
 

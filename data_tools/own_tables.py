@@ -167,6 +167,7 @@ def _read_arrow(path: Path) -> Table:
             table = pyarrow.parquet.read_table(path)
         else:
             table = pyarrow.feather.read_table(path)
+        table.validate(full=True)  # damaged text would end in an error that says nothing
         return Table([str(name) for name in table.column_names], [column.to_pylist() for column in table.columns])
     except (OSError, pyarrow.ArrowException, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__

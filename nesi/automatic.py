@@ -26,6 +26,7 @@ _MASS_OF_TEXTS = 20_000.0  # A - D
 _MASS_OF_A_COLUMN, _MASS_OF_COLUMNS = 50.0, 600.0  # A - D of measurements
 _FEW = {"points": 4, "units": 10}  # labels per class up to which they travel over a graph
 _MANY_CLASSES, _FEW_OF_MANY = 20, 20  # of more classes than that, up to 20 labels per class are few
+_MOST_CLASSES = 150  # of which parts are searched; with more it would take longer than training
 _ALL_PAIRS = 20_000  # points up to which each is compared with all others
 _SMALL_TABLE = 500  # points
 _LOOKED_AT = 1000  # points of data on disk, to see what kind it is
@@ -111,7 +112,7 @@ def _one_unit_per_class(facts: Facts) -> dict[str, Choice]:
         "W_init": Choice(None, "all points, with the classes that have reached them"),
         "R_init": Choice(None, "one unit per class"),
     }
-    if not _all_labeled(facts) and _comparable(facts):
+    if not _all_labeled(facts) and _comparable(facts) and facts.classes <= _MOST_CLASSES:
         why = "labels travel over neighbouring texts first, and the network starts from all texts"
         return chosen | {"spread": Choice("points", why)}
     starts = {
@@ -202,6 +203,8 @@ def _spread(facts: Facts, given: Mapping[str, Any]) -> Choice:
         return Choice(None, "every class needs a label, and some points must have none")
     if given.get("distribute") == "data":
         return Choice(None, "labels do not spread where workers have parts of the data")
+    if facts.classes > _MOST_CLASSES:
+        return Choice(None, f"the search for parts takes too long with more than {_MOST_CLASSES} classes")
     graph = "points" if _comparable(facts) else "units"
     if not _few(facts, graph):
         return Choice(None, f"{facts.labels} labels are enough for self-labeling")

@@ -70,3 +70,13 @@ def test_files_that_hold_no_model_are_refused(fitted, tmp_path):
         save_arrays(tmp_path / "broken.npz", {**arrays, QUANTILES: quantiles}, about)
         with pytest.raises(NesiError, match="likelihoods of the training points"):
             Predictor.load(tmp_path / "broken.npz")
+
+
+def test_likelihoods_of_any_precision_are_taken(fitted, tmp_path):
+    X, _ = make_data()
+    fitted.save(tmp_path / "m.npz", X)
+    arrays, about = load_described_arrays(tmp_path / "m.npz")
+    save_arrays(tmp_path / "long.npz", {**arrays, QUANTILES: arrays[QUANTILES].astype(np.longdouble)}, about)
+    usual, long = (Predictor.load(tmp_path / name).quantiles for name in ("m.npz", "long.npz"))
+    assert long.dtype == np.float64
+    np.testing.assert_array_equal(usual, long)

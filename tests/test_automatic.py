@@ -53,6 +53,7 @@ def test_images_have_many_units_layer_by_layer() -> None:
     assert values(changed(IMAGES, labels=40))["spread"] == "points"
     assert values(changed(IMAGES, points=60000, labels=100))["spread"] == "units"
     assert values(changed(IMAGES, classes=26, labels=520))["spread"] == "points"
+    assert values(changed(IMAGES, classes=200, labels=200))["spread"] is None
     assert values(changed(IMAGES, points=60000))["C"] == 10000
     assert values(changed(IMAGES, points=60000, inputs=100_000))["C"] == 2500  # 1 GB
 

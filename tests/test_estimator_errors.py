@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 from small_networks import make_data, make_model
 
+from data_tools import DataError, Preprocessing
+from data_tools.new_points import load_new
 from nesi import NeSiClassifier
 from nesi.errors import NesiError
 
@@ -201,3 +203,17 @@ def test_scores_of_labels_that_do_not_belong_to_the_points_are_refused(trained):
         trained.score(X, None)
     with pytest.raises(ValueError, match=r"sample_weight.shape == \(2,\)"):
         trained.score(X, labels, sample_weight=[1, 2])
+
+
+def test_an_odd_value_of_signed_is_one_sentence():
+    with pytest.raises(ValueError, match="signed is") as caught:
+        NeSiClassifier(signed=np.array(["auto", "no"])).fit(*make_data())
+    assert_says(str(caught.value), "auto", "measured")
+
+
+def test_word_counts_of_impossibly_many_documents_are_refused(tmp_path):
+    path = tmp_path / "new.data"
+    path.write_text(f"{10**15} 1 1\n")
+    texts = Preprocessing(n_inputs=3, vocabulary=("a", "b", "c"))
+    with pytest.raises(DataError, match="has a document 1000000000000000, expected 100000000 at most"):
+        load_new(path, texts)

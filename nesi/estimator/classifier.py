@@ -184,7 +184,8 @@ class NeSiClassifier(Answers, OnDisk, BaseEstimator):
         Memory maps and dask arrays stay where they are: only the points of a mini-batch are in memory.
         A point with a weight of w counts as if it were there w times; with a weight of 0 as if it were not there.
         """
-        X = self._validated(X, "measured" if self.signed == "auto" and chooses_all(self.get_params()) else self.signed)
+        by_kind = isinstance(self.signed, str) and self.signed == "auto" and chooses_all(self.get_params())
+        X = self._validated(X, "measured" if by_kind else self.signed)
         labels, labeled = self._read_labels(y, X.shape[0])
         X, labels, labeled, weights = without_empty(*weighted(X, labels, labeled, sample_weight))
         if not X.shape[0]:

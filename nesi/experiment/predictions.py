@@ -173,7 +173,7 @@ def _quantiles(path: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray | Non
         return None
     if quantiles.ndim != 1 or quantiles.dtype.kind != "f" or len(quantiles) < 2 or not (np.diff(quantiles) >= 0).all():
         raise NesiError(f"{path}: damaged, its likelihoods of the training points are not rising numbers.")
-    return quantiles
+    return quantiles.astype(np.float64)
 
 
 def _known_of_older_runs(directory: ExperimentDirectory) -> dict[str, Any]:

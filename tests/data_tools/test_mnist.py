@@ -11,7 +11,8 @@ import pytest
 from made_files import idx_bytes, write_idx
 
 from data_tools import DataError, load
-from data_tools.mnist import find_parts, load_mnist
+from data_tools.mnist import find_parts, is_present, load_mnist
+from data_tools.newsgroups import find_matlab_folder
 
 TRAIN_COUNTS = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 TEST_COUNTS = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
@@ -91,3 +92,8 @@ def test_fashion_mnist_is_read_from_the_systems_package(tmp_path: Path, monkeypa
     fashion = load("fashion-mnist", fetch=False)
     assert fashion.class_names[9] == "Ankle boot"
     assert np.bincount(fashion.y_train).tolist() == [6000] * 10
+
+
+def test_a_folder_that_cannot_exist_is_not_there() -> None:
+    assert not is_present(Path("x" * 5000))
+    assert find_matlab_folder(Path("x" * 5000)) is None
