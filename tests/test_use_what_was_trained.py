@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,21 @@ def test_unlabeled_training_points_get_predictions_of_their_own(images):
     assert found[0]["point"] == "unlabeled/120.png"
     right = [row["class"] == f"digit {DIGITS[int(Path(row['point']).stem)]}" for row in found]
     assert np.mean(right) > 0.7
+
+
+def test_a_run_that_was_killed_after_its_record_is_put_in_order(images, tmp_path):
+    """The program writes the record, removes the checkpoint, and predicts; it may be killed in between."""
+    shutil.copytree(images, tmp_path / "copy")
+    run = tmp_path / "copy" / "run"
+    predictions = (run / "predictions.csv").read_text()
+    (run / "predictions.csv").unlink()
+    (weights,) = (run / "weights").glob("*.npz")
+    (run / "checkpoints" / weights.name).write_bytes(b"of a run that is done")
+    with contextlib.chdir(tmp_path / "copy"):
+        code, _, errors = run_here(tmp_path / "copy" / "p.yaml", "--out", run, "--resume")
+    assert code == 0, errors
+    assert (run / "predictions.csv").read_text() == predictions
+    assert not list((run / "checkpoints").glob("*.npz"))
 
 
 def test_the_estimator_of_a_run_predicts_the_same_and_reads_files(images, tmp_path):

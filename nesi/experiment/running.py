@@ -84,6 +84,7 @@ def run_experiment(
         kept = parameters if stored is None else parameters.widened(stored, all_labels(parameters, data))
         _prepare_directory(kept, place, describe_dataset(dataset, data))
         done = {name_of(record) for record in records}
+        place.remove_checkpoints(done)  # of a run that ended just before the program was killed
         pending = with_companions([task for task in tasks if task.name not in done], data.n_classes)
         stop = StopRequest()
         writer = ResultWriter(place, records, len(tasks), pending, quiet, dataset, parameters.dataset)
@@ -115,7 +116,9 @@ def run_experiment(
         if done.issuperset(task.name for task in all_tasks(kept, data, place)):
             place.remove_first_layers()
         outcome = Outcome(directory, writer.records, missing, stop.signal if missing else None, writer.failures)
-        if pending and not missing and parameters.keep_weights != "none" and not tasks[0].waits_for_a_person:
+        predicted = not pending and (place.predictions_file.exists() or not place.has_weights(name_of(records[0])))
+        keeps_weights = parameters.keep_weights != "none" and not tasks[0].waits_for_a_person
+        if not missing and not predicted and keeps_weights:
             outcome.predictions = write_predictions(place, dataset)
         return outcome
 

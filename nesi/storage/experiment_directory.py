@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,10 @@ class ExperimentDirectory:
 
     def write_dataset(self, description: DatasetDescription) -> None:
         write_text(self.dataset_file, json.dumps(asdict(description)) + "\n")
+
+    def remove_checkpoints(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            self.checkpoint_file(run).unlink(missing_ok=True)
 
     def remove_first_layers(self) -> None:
         """When all runs are done nobody needs them any more."""
