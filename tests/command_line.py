@@ -93,11 +93,14 @@ def wait_for(condition: Callable[[], Any], process: "subprocess.Popen[str] | Non
     raise AssertionError("nothing happened in time")
 
 
-def records(directory: Path, forget: Sequence[str] = ("seconds",)) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The records by run, without what may differ between two executions."""
+def records(
+    directory: Path, forget: Sequence[str] = ("seconds",), torn: bool = False
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The records by run, without what may differ between two executions; the last line may be `torn` by a kill."""
     found = {}
     path = directory / "records.jsonl"
-    for line in path.read_text().splitlines() if path.exists() else []:
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    for line in lines[:-1] if torn and lines and not lines[-1].endswith("\n") else lines:
         record = json.loads(line)
         del record["checksum"]  # it includes what may differ
         key = (record["network"], record["labels"], record["run"])
