@@ -195,7 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(SOURCES), default=list(SOURCES), help="which data sets")
     parser.add_argument("--draws", type=int, default=3, help="draws of labels (default: 3)")
-    parser.add_argument("--points", type=int, help="train on at most so many points of each data set")
+    parser.add_argument("--points", type=int, help="the most training points to take of each data set")
     parser.add_argument("--out", type=Path, default=Path("results/defaults/lines.jsonl"))
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--threads", type=int, default=1)

@@ -78,7 +78,7 @@ def measured(given: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]
     network, n_points = about["network"], about["points"]
     every = about["labels"] == "all"
     X, labels = points_and_labels(given.folder, n_points, given.few, every, given.run)
-    equal = REAL / n_points  # passes over so many points are as many updates
+    equal = REAL / n_points  # this share of the passes makes as many updates
     settings = TrainingSettings(
         network=network,
         C=given.units,

@@ -42,7 +42,7 @@ def main() -> None:
             together = 0.05 * points / given.epsilon
             batch = max(1, min(together / workers, INPUTS_OF_A_BATCH / inputs, points / workers))
             compute = batch * per_point
-            # A mini-batch of so many points has some ten candidates each; beyond that all units change anyway.
+            # Every point of the batch changes some ten units, until all units change.
             rows = min(given.units, 10 * batch)
             sent = 4 * inputs * rows
             received = 4 * inputs * min(given.units, 10 * batch * workers)
